@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Atoms: endpoints and addresses partitioned so that no rule can tell two members apart.
+"""Atoms: endpoints and addresses partitioned so that no rule distinguishes two members of an atom.
 
-Takes a Vocabulary and a Universe; gives *rows* (endpoint classes as subjects), *columns* (endpoint
+Input: a Vocabulary and a Universe. Output: *rows* (endpoint classes as subjects), *columns* (endpoint
 classes as peers in one family, and address atoms), and the classifier that places any endpoint.
 
-An endpoint class is the pair of its row and its columns: equal in every selector used, in the
-numbers of every named port used, and in the address atom of each address. Where rules read nodes,
-a node is a column of its own kind under each of its addresses; else it is its address.
+An endpoint class is the pair of its row and its columns. Endpoints of one class are equal in every
+selector that the rules use, in the numbers of every named port that they use, and in the address atom of
+each address. Where rules read nodes, a node has a column of its own under each of its addresses.
+Otherwise a node is its address.
 """
 
 from bisect import bisect_right
@@ -24,15 +25,15 @@ from policyc.ir.vocabulary import Vocabulary
 
 ADDRESS_BITS = {4: 32, 6: 128}
 NamedNumbers = tuple[tuple[int, frozenset[int]], ...]
-"""(index of a named port, its numbers) for those the endpoint declares, ascending."""
+"""(index of a named port, its numbers) for the named ports that the endpoint declares, ascending."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """An endpoint class as subject.
 
-    The subject selectors that hold, the ingress named ports, and per family the blocks (of those
-    that rules ask of the subject's own address) that its address is in.
+    It holds the subject selectors that select the class, the ingress named ports, and per family the
+    blocks that its address is in, among the blocks that rules test on the subject's own address.
     """
 
     bits: int
@@ -145,9 +146,10 @@ class Classifier:
 
     @cached_property
     def _candidates(self) -> dict[object, list[tuple[int, EndpointSelector]]]:
-        """The selectors by something that whoever they select must have.
+        """The selectors by a label or namespace that every endpoint they select must have.
 
-        By (namespace, key, value) for each value of a label that must be one of some, else by namespace.
+        By (namespace, key, value) for each value of a label that must be one of some values, else by
+        namespace.
         """
         groups: dict[object, list[tuple[int, EndpointSelector]]] = {}
         for bit, selector in enumerate(self.vocabulary.selectors):
@@ -229,7 +231,7 @@ class Classifier:
 
 
 def _needed(selector: EndpointSelector) -> list[object]:
-    """The keys under which a selector is found: every endpoint that it selects has one of them."""
+    """The keys under which a selector is filed: every endpoint that it selects has one of them."""
     lists = [r for r in selector.labels.requirements if r.operator is Operator.IN]
     if not lists:
         return [selector.namespace]
@@ -249,7 +251,7 @@ class Atoms:
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """What the rules read."""
+        """The vocabulary that the rules read."""
         return self.classifier.vocabulary
 
     @cached_property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sets of small numbers as Python integers: bit n is set where n is a member."""
+"""Sets of small numbers as Python integers: bit n is set if n is a member."""
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
@@ -11,7 +11,7 @@ _FEW = 6
 
 
 def bits_of(members: Sequence[int]) -> int:
-    """The set of some numbers; linear in the largest."""
+    """The set of some numbers. The time is linear in the largest."""
     if len(members) <= _FEW:
         out = 0
         for member in members:
@@ -41,7 +41,7 @@ def members(bits: int) -> list[int]:
 
 
 def bits_of_each(values: Iterable[T]) -> dict[T, int]:
-    """Each value, in the order in which they are met, with the set of the places where it stands."""
+    """Each value, in order of first use, with the set of the positions where it occurs."""
     places: defaultdict[T, list[int]] = defaultdict(list)
     for at, value in enumerate(values):
         places[value].append(at)
@@ -49,7 +49,7 @@ def bits_of_each(values: Iterable[T]) -> dict[T, int]:
 
 
 def hash_of(bits: int) -> int:
-    """A hash of a set. That of the number is one of 61 for all sets of one member."""
+    """A hash of a set. The hash of the number itself has only 61 values for all sets of one member."""
     return hash((bits.bit_length(), bits))
 
 
@@ -64,7 +64,7 @@ def span(lo: int, hi: int) -> int:
 
 
 def union(sets: Iterable[int]) -> int:
-    """Everything that is in any of them."""
+    """The union of the sets."""
     out = 0
     for one in sets:
         out |= one

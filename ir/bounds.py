@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policy sets with opaque rules: what they allow at least, and at most.
+"""Lower and upper bounds of policy sets with opaque rules.
 
-An opaque rule (`ir.policy.Opaque`) matches some flows for sure and others perhaps. The *lower bound*
-allows only what every reading of the rules allows, the *upper bound* all that some reading allows. Both
-are policy sets without opaque rules. So is a set where each opaque rule is *taken* as one or the other.
+An opaque rule (`ir.policy.Opaque`) matches some flows for certain and may match others. The *lower
+bound* allows only the flows that every reading of the rules allows. The *upper bound* allows all flows
+that some reading allows. Both are policy sets without opaque rules. A set in which each opaque rule is
+*taken* as its certain matches or as all its possible matches has no opaque rules either.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from policyc.ir.policy import Action, Direction, Policy, PolicySet, Rule
 
 
 class Taken(Enum):
-    """What an opaque rule is taken to match."""
+    """The matches that an opaque rule is assumed to have."""
 
     CERTAIN = "certain"
     WIDEST = "widest"
@@ -23,7 +24,7 @@ class Taken(Enum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class RulePlace:
-    """Which rule of a policy set: indices of the tier, of the policy in it, and of the rule."""
+    """The place of a rule in a policy set: indices of the tier, of the policy in it, and of the rule."""
 
     tier: int
     policy: int
@@ -38,7 +39,7 @@ class RulePlace:
 
 @dataclass(frozen=True, slots=True)
 class OpaqueRule:
-    """An opaque rule of a policy set, and where it stands."""
+    """An opaque rule of a policy set, and its place."""
 
     place: RulePlace
     policy: Policy
@@ -46,12 +47,12 @@ class OpaqueRule:
 
     @property
     def title(self) -> str:
-        """What messages call the rule."""
+        """The name of the rule in messages."""
         return f"{self.policy.title} {self.rule.origin.path}"
 
 
 Choice = Callable[[RulePlace, Rule], Rule]
-"""The rule that stands for an opaque one."""
+"""The rule that replaces an opaque rule."""
 
 
 def opaque_rules(policies: PolicySet) -> Iterator[OpaqueRule]:
@@ -72,19 +73,19 @@ def is_understood(policies: PolicySet) -> bool:
 
 
 def lower_bound(policies: PolicySet) -> PolicySet:
-    """What is allowed however the opaque rules are read."""
+    """The policies that allow a flow only if every reading of the opaque rules allows it."""
     return chosen(policies, lambda _, rule: lower_rule(rule))
 
 
 def upper_bound(policies: PolicySet) -> PolicySet:
-    """What is allowed if the opaque rules are read in the most open way."""
+    """The policies that allow a flow if some reading of the opaque rules allows it."""
     return chosen(policies, lambda _, rule: upper_rule(rule))
 
 
 def lower_rule(rule: Rule) -> Rule:
-    """The most closed reading of a rule: this is also how it is enforced.
+    """The most closed reading of a rule. The rule is enforced in this reading.
 
-    A flow that an opaque pass may match is denied: either the next tier decides, or this one.
+    A flow that an opaque pass may match is denied: the next tier may decide it, or this one.
     """
     opaque = rule.opaque
     if opaque is None:
@@ -111,7 +112,7 @@ def upper_rule(rule: Rule) -> Rule:
 
 
 def taken_rule(rule: Rule, taken: Taken) -> Rule:
-    """The rule with its own action, as it is taken."""
+    """The rule with its own action, under the given reading."""
     opaque = rule.opaque
     if opaque is None:
         return rule
@@ -119,12 +120,15 @@ def taken_rule(rule: Rule, taken: Taken) -> Rule:
 
 
 def rule_action(rule: Rule) -> Action:
-    """The action that was written: an opaque pass is enforced as a deny."""
+    """The action as written: an opaque pass is enforced as a deny."""
     return rule.action if rule.opaque is None else rule.opaque.widest.action
 
 
 def chosen(policies: PolicySet, choose: Choice) -> PolicySet:
-    """The policies with another rule in the place of each opaque one; what has none is the same."""
+    """The policies with each opaque rule replaced.
+
+    Without opaque rules, the result is the input itself.
+    """
     tiers = []
     for tier_at, tier in enumerate(policies.tiers):
         made = tuple(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts in words, where the noun agrees with the number."""
+"""Counts in words: the noun agrees with the number."""
 
 from typing import TYPE_CHECKING
 
@@ -8,11 +8,11 @@ if TYPE_CHECKING:
 
 
 def counted(number: int, one: str, many: str = "") -> str:
-    """`1 rule`, `2 rules`, `no rules`; `many` where it is not `one` and an s."""
+    """`1 rule`, `2 rules`, `no rules`. `many` is the plural if it is not `one` and an s."""
     return f"{number or 'no'} {one if number == 1 else many or f'{one}s'}"
 
 
 def cluster_words(universe: "Universe", *more: str) -> str:
-    """`the given cluster: 29 pods and workloads, 1 node`, and `more` that it has."""
+    """`the given cluster: 29 pods and workloads, 1 node`, followed by `more`."""
     pods = counted(len(universe.endpoints), "pod or workload", "pods and workloads")
     return f"the given cluster: {', '.join((pods, counted(len(universe.nodes), 'node'), *more))}"

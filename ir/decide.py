@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decide: from the Policy IR and its atoms to the Decision IR.
 
-For one row and direction, the columns are split by which rules match them; each part is folded once.
-Parts, cells and diagrams are interned, so that equal behaviour is stored and emitted once; they are
-numbered as one meets them going through the rows column by column.
+For one row and direction, the columns are split into parts by the rules that match them, and each part
+is folded once. Parts, cells and diagrams are interned, so equal behaviour is stored and emitted once.
+They are numbered by first use, row by row and column by column.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -52,8 +52,8 @@ def decide(
 ) -> DecisionIR:
     """Resolve every (row, direction, column) of the partition.
 
-    `all_rows` are those of the whole cluster, where `atoms` has only some of them: default denies
-    then have the ids that they have when all are decided.
+    `all_rows` are the rows of the whole cluster, if `atoms` has only some of them. Default denies then
+    have the same ids as when all rows are decided.
     """
     tiers, entries = lower_tables(policies, atoms.vocabulary)
     return decide_tables(atoms, tiers, entries, all_rows)
@@ -107,7 +107,7 @@ def _keys(
 def in_deciding_order(
     tier: TierTable, policies: Iterable[PolicyTable], direction: Direction
 ) -> list[TableRule]:
-    """The rules in the order in which the first match decides: under DENY_WINS by action (`place`)."""
+    """The rules in evaluation order for first match: under DENY_WINS sorted by action (`place`)."""
     rules = [rule for policy in policies for rule in policy.rules(direction)]
     if tier.mode is TierMode.DENY_WINS:
         rules.sort(key=lambda rule: rule.action.place)
@@ -115,12 +115,12 @@ def in_deciding_order(
 
 
 _Found = tuple[int, Matched, tuple[int, int]]
-"""A match: the index of its tier, itself, and what tells it from others."""
+"""A match: the index of its tier, the match itself, and its identity among matches."""
 
 
 @dataclass
 class _Deciding:
-    """The tables under construction, and what is interned: of diagrams, which may be long, each step."""
+    """The tables under construction and the interned parts; every step of a diagram is interned."""
 
     atoms: Atoms
     tiers: tuple[TierTable, ...]
@@ -149,7 +149,7 @@ class _Deciding:
         self.policies_by_subject = {d: _policies_by_subject(self.tiers, d) for d in Direction}
 
     def number_defaults(self, rows: Iterable[Row]) -> None:
-        """Give every default deny of these rows its id, in the order in which they would be met."""
+        """Give every default deny of these rows its id, in the order in which folding meets them."""
         rows = tuple(rows)
         for direction in Direction:
             for row in rows:
@@ -169,7 +169,7 @@ class _Deciding:
     def _selecting(
         self, direction: Direction, row: Row
     ) -> list[tuple[TierTable, list[PolicyTable]]]:
-        """The policies of each tier that select a row and say something in this direction."""
+        """The policies of each tier that select a row and have rules or isolation in this direction."""
         by_subject = self.policies_by_subject[direction]
         found = sorted(at for bit in members(row.bits) for at in by_subject.get(bit, ()))
         out: list[tuple[TierTable, list[PolicyTable]]] = [(tier, []) for tier in self.tiers]
@@ -201,7 +201,7 @@ class _Deciding:
         return _spread(cells, len(self.atoms.columns))
 
     def _columns_of_own(self, own: TablePeer, row: Row) -> int:
-        """The columns of the families in which `own` holds of the subject."""
+        """The columns of the families in which the rule's own side (`own`) holds for the subject."""
         return sum(
             columns
             for family, columns in self.columns_by_family.items()
@@ -223,7 +223,7 @@ class _Deciding:
     def _variants_of(
         self, rule: TableRule, direction: Direction, named: NamedNumbers
     ) -> list[tuple[IntervalSet, int]]:
-        """(services, columns) of a rule: several where named ports differ between the peers."""
+        """(services, columns) of a rule: several pairs if named ports differ between the peers."""
         key = (rule.rule, named)
         if key not in self._variants:
             self._variants[key] = self._find_variants(rule, direction, named)
@@ -269,7 +269,7 @@ class _Deciding:
         return self._default_ids[entry]
 
     def _noted(self, rule: int, by: int) -> int:
-        """The id of a decision that `by` notes before all else that it was noted by."""
+        """The id of a decision with the note of `by` before all its other notes."""
         if (rule, by) not in self._noted_ids:
             entry = self.entries[rule]
             self._noted_ids[rule, by] = len(self.entries)
@@ -297,7 +297,7 @@ class _Deciding:
         return self._folded[key]
 
     def _match_id(self, match: Matched) -> tuple[int, int]:
-        """What tells a match from others; services have numbers, as hashing them takes longest."""
+        """The identity of a match. Services are numbered, because hashing them takes longest."""
         services = self._service_ids.setdefault(match.services, len(self._service_ids))
         return match.rule, services
 
@@ -312,7 +312,7 @@ class _Deciding:
 
 
 def action_leaf(entry: RuleEntry) -> int:
-    """What the action layer says where this rule decides."""
+    """The leaf of the action layer where this rule decides."""
     return DENY_LEAF if entry.action.is_deny else ALLOW_LEAF
 
 
@@ -331,9 +331,9 @@ def action_diagram(rule_diagram: Diagram, leaves: Sequence[int]) -> Diagram:
 class _Parts:
     """The columns, split into parts that the same rules match.
 
-    A rule that matches few columns, or all but few, touches the parts of these few alone: with a rule
-    for each of ten thousand peers nobody goes through all parts for all rules. `_odd` of a part are the
-    matches in which it differs from `_usual`, those that hold of most columns.
+    A rule that matches few columns, or all but few, costs only the parts of these few columns. So a rule
+    for each of ten thousand peers does not need a pass over all parts. `_odd` of a part are the matches
+    in which it differs from `_usual`, the matches of most columns.
     """
 
     def __init__(self, n_columns: int) -> None:
@@ -348,7 +348,7 @@ class _Parts:
         return zip(map(self._usual.__xor__, self._odd), self._columns, strict=True)
 
     def match(self, bit: int, columns: int) -> None:
-        """The match `bit` holds of these columns."""
+        """Record that the match `bit` holds of these columns."""
         others = self._every & ~columns
         if others.bit_count() < columns.bit_count():
             self._usual |= bit
@@ -372,7 +372,7 @@ class _Parts:
 
 
 def _spread(cells: dict[int, int], n_columns: int) -> tuple[int, ...]:
-    """The cell of each column, from the cell of each set of columns; together they are all columns."""
+    """The cell of each column, from the cell of each set of columns. The sets cover all columns."""
     most = max(cells, key=int.bit_count)
     out = [cells[most]] * n_columns
     for columns, cell in cells.items():
@@ -385,7 +385,7 @@ def _spread(cells: dict[int, int], n_columns: int) -> tuple[int, ...]:
 def _policies_by_subject(
     tiers: tuple[TierTable, ...], direction: Direction
 ) -> dict[int, list[tuple[int, int]]]:
-    """Subject's bit -> (tier, policy) of the policies that have it and speak in a direction."""
+    """Subject's bit -> (tier, policy) of the policies that have it and apply in a direction."""
     out: dict[int, list[tuple[int, int]]] = {}
     for t, tier in enumerate(tiers):
         for p, policy in enumerate(tier.policies):
@@ -395,7 +395,7 @@ def _policies_by_subject(
 
 
 def _asked_of_peers(tiers: tuple[TierTable, ...]) -> tuple[int, int]:
-    """The selectors and the blocks that rules ask of the other side, as masks."""
+    """The selectors and the blocks that rules test on the peer, as masks."""
     leaves = {
         leaf
         for tier in tiers
@@ -425,7 +425,7 @@ def _columns_by_leaf(atoms: Atoms, bits: int, blocks: int) -> dict[TableLeaf, in
 
 
 def _leaves_of(column: Column, inside: int, bits: int) -> list[TableLeaf]:
-    """The leaves that match a column, which is in these blocks: none of most."""
+    """The leaves that match a column in these blocks; most columns match none."""
     found: list[TableLeaf] = []
     if inside:
         found += [("block", block) for block in members(inside)]
@@ -451,7 +451,7 @@ def _columns_by_family(columns: tuple[Column, ...]) -> dict[int, int]:
 
 
 def _own_bits(tiers: tuple[TierTable, ...]) -> int:
-    """The selectors that rules ask of their own side, as a mask."""
+    """The selectors that rules test on their own side, as a mask."""
     found = 0
     for tier in tiers:
         for policy in tier.policies:
@@ -462,7 +462,7 @@ def _own_bits(tiers: tuple[TierTable, ...]) -> int:
 
 
 def _holds_of_row(own: TablePeer, row: Row, family: int) -> bool:
-    """Whether a rule's own side holds of a subject, under its address of one family."""
+    """Whether a rule's own side holds for a subject, under its address of one family."""
     match own:
         case AllOf(parts):
             return all(_holds_of_row(part, row, family) for part in parts)
@@ -481,5 +481,5 @@ def _holds_of_row(own: TablePeer, row: Row, family: int) -> bool:
 
 
 def _columns_by_named(columns: tuple[Column, ...]) -> dict[NamedNumbers, int]:
-    """Named-port numbers -> mask of the columns that declare exactly those; addresses none (A19)."""
+    """Named-port numbers -> mask of the columns that declare exactly these; addresses: none (A19)."""
     return bits_of_each(c.named if isinstance(c, EndpointColumn) else () for c in columns)

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Decision IR: for each (row, direction, column) a diagram from service key to verdict.
 
-Two layers. The *action diagram* says allow or deny, the *rule diagram* who decided; they are apart so
-that rule ids do not stop the sharing of actions. Equal diagrams are one diagram. Tiers, Pass and
-default denies are resolved here: no later stage walks a rule list.
+There are two layers. The *action diagram* gives allow or deny, the *rule diagram* gives the rule that
+decided. They are separate so that different rule ids do not prevent the sharing of equal actions. Equal
+diagrams are stored once. Tiers, Pass and default denies are resolved here: no later stage walks a rule
+list.
 
-Family is part of the column. The tables are total over the partition they were made for; `tables`
-makes them so for signatures nobody has seen yet: per policy and rule, the peers as selector bits and
-address atoms, and the services, to be folded in tier order (`ir/fold.py`).
+The family is part of the column. The tables are total over the partition that they were made for.
+`tables` extends them to signatures that appear later: it stores, per policy and rule, the peers as
+selector bits and address atoms, and the services. The node folds them in tier order (`ir/fold.py`).
 """
 
 from bisect import bisect_right
@@ -53,13 +54,14 @@ EntryKind: TypeAlias = Literal["rule", "default-deny", "default-allow", "fail-cl
 
 @dataclass(frozen=True, slots=True)
 class RuleEntry:
-    """What a rule id stands for.
+    """The rule or default that a rule id stands for.
 
-    `kind` is `rule`, `default-deny`, `default-allow` or `fail-closed`; `policies` the policy that holds
-    the rule, or those that isolate; `index` the rule's place among those of its direction; `origins`
-    the places, in the order of `policies`. `limit` is that of what the rule allows; `log`: it asks for a
-    note of what it does. `notes` are the rules that a flow met before this one decided and that make a
-    note (`makes_note`), in deciding order: with other notes the same rule has another id.
+    `kind` is `rule`, `default-deny`, `default-allow` or `fail-closed`. `policies` are the policy that
+    holds the rule, or the policies that isolate. `index` is the rule's position among those of its
+    direction. `origins` are the places, in the order of `policies`. `limit` is the limit on what the
+    rule allows. `log` is set if the rule's decisions are recorded as events. `notes` are the rules that
+    matched a flow before this one decided and that make a note (`makes_note`), in evaluation order: the
+    same rule with other notes has another id.
     """
 
     kind: EntryKind
@@ -75,16 +77,16 @@ class RuleEntry:
 
     @property
     def makes_note(self) -> bool:
-        """Whether flows that the rule matches and does not decide are to be noted."""
+        """Whether flows that the rule matches and does not decide are noted."""
         return self.action.goes_on or (self.log and self.action is Action.PASS)
 
     @property
     def without_notes(self) -> "RuleEntry":
-        """The rule itself, whatever was noted before."""
+        """The rule itself, without the notes made before it."""
         return replace(self, notes=()) if self.notes else self
 
     def describe(self) -> str:
-        """The rule in words, with its place, and what was noted before it."""
+        """The rule in words, with its place and the notes made before it."""
         noted = "; ".join(note.describe() for note in self.notes)
         return f"{self._describe()}, after {noted}" if noted else self._describe()
 
@@ -138,7 +140,8 @@ class TableRule:
     """One rule over atoms. None is any peer, any service, any subject (`own`).
 
     A service is `(lo, hi)` keys or the index of a named port, which resolves on the destination. The
-    rule matches one of `peers`, if `own` holds of the subject, for `services` but `except_services`.
+    rule matches one of `peers`, if `own` holds for the subject, for `services` without
+    `except_services`.
     """
 
     rule: int
@@ -202,10 +205,10 @@ class DecisionIR:
 
     @cached_property
     def action_diagrams(self) -> tuple[int, ...]:
-        """Ids of the diagrams that some cell uses for its action, ascending."""
+        """Ids of the action diagrams that some cell uses, ascending."""
         return tuple(sorted({cell.action for cell in self.cells}))
 
     def describe_diagram(self, index: int) -> str:
-        """An action diagram in words: what it allows."""
+        """An action diagram in words: the services that it allows."""
         allowed = diagram_regions(self.diagrams[index]).get(ALLOW_LEAF, IntervalSet())
         return f"allows {describe_services(allowed)}"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Findings about the input, as values: a stable code, a place, notes and a way out.
+"""Findings about the input, as values: a stable code, a place, notes and a remedy.
 
-Reporting goes on after an error, so that one run shows all of them.
+Reporting continues after an error, so one run shows all findings.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,7 +14,7 @@ from policyc.ir.spans import Span
 
 
 class Severity(Enum):
-    """How much a finding matters. Only an ERROR stops the pipeline."""
+    """The severity of a finding. Only an ERROR stops the pipeline."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -46,7 +46,7 @@ class Diagnostic:
         return replace(self, notes=(*self.notes, Note(span, text)))
 
     def help(self, text: str) -> "Diagnostic":
-        """The same finding with a way out."""
+        """The same finding with a remedy."""
         return replace(self, hint=text)
 
     @property
@@ -102,18 +102,18 @@ class Report:
 
     @property
     def errors(self) -> list[Diagnostic]:
-        """Only what stops the pipeline."""
+        """Only the findings that stop the pipeline."""
         return [finding for finding in self.findings if finding.is_error]
 
     def sorted(self) -> list[Diagnostic]:
-        """By place, then in the order they were made."""
+        """The findings by place, then in the order they were made."""
         return sorted(self.findings, key=lambda finding: finding.span)
 
 
 def render(finding: Diagnostic, line_of: Callable[[Span], str | None]) -> str:
     """The finding as text with its source line and a caret; `line_of` gives the line, or None.
 
-    Each of its lines is printable: names and values are whatever the input has.
+    Each of its lines is printable, because names and values come from the input.
     """
     head = f"{finding.severity.value}[{finding.code}]: {finding.message}"
     if finding.span.line == 0:

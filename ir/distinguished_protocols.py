@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which protocols the policies tell apart from the rest: of no other does a datapath need the port.
+"""The protocols whose ports the policies distinguish. The datapath reads no ports of other protocols.
 
-A protocol whose every service meets the same rules as "protocol N" without ports can be asked about
-as that: one service key for all of it.
+If every service of a protocol meets the same rules as "protocol N" without ports, one service key stands
+for the whole protocol.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,12 +17,12 @@ NUMBERS = {Kind.TCP: 6, Kind.UDP: 17, Kind.SCTP: 132, Kind.ICMP: 1, Kind.ICMPV6:
 
 
 def plain_key(kind: Kind) -> int:
-    """The service key of a protocol as one without ports."""
+    """The service key of a protocol without ports."""
     return Kind.OTHER << 16 | NUMBERS[kind]
 
 
 def kinds_told_apart(tables: Iterable[TierTable], vocabulary: Vocabulary) -> frozenset[Kind]:
-    """The kinds of which some rule tells one service from another, or from their plain key."""
+    """The kinds in which some rule distinguishes two services, or a service from the plain key."""
     sets = list(_service_sets(tables))
     named = {port.protocol for port in vocabulary.named_ports}
     return frozenset(

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rules ask the datapath for beside allow and deny, by rule id: few rules ask for anything.
+"""Effects of rules (what rules ask of the datapath beside allow and deny), by rule id.
 
-An audit note asks it for nothing: what is noted has an id of its own, and ids are counted.
+Few rules have any.
+
+An audit note needs no effect in the datapath: a decision with notes has a rule id of its own, and the
+datapath counts ids.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,11 +15,11 @@ from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.policy import Action
 
 SECOND = 1_000_000_000
-"""In nanoseconds."""
+"""One second in nanoseconds."""
 
 
 class EffectBits(IntFlag):
-    """What a program must be able to do: PC_EFFECT_* of runtime/datapath/effects.h."""
+    """The features that a program needs: PC_EFFECT_* of runtime/datapath/effects.h."""
 
     NONE = 0
     REJECT = 1
@@ -27,10 +30,11 @@ class EffectBits(IntFlag):
 
 @dataclass(frozen=True, slots=True)
 class RuleEffects:
-    """What one rule asks for; of connections that it limits, one `every` so many nanoseconds.
+    """The effects of one rule. A limit allows one connection `every` so many nanoseconds.
 
-    They may come `slack` nanoseconds before they are due: as many as the burst is at once. `rule` is the
-    id for which they are counted: the same one whatever was noted before the rule decided.
+    A connection may come up to `slack` nanoseconds before it is due; `slack` follows from the burst.
+    `rule` is the id under which connections are counted: the same id whatever was noted before the rule
+    decided.
     """
 
     bits: EffectBits
@@ -40,7 +44,7 @@ class RuleEffects:
 
 
 def effects_of(rules: Sequence[RuleEntry]) -> dict[int, RuleEffects]:
-    """Rule id -> what the rule asks for, of the rules that ask for anything."""
+    """Rule id -> effects, for the rules that have any."""
     ids = {entry: rule for rule, entry in enumerate(rules) if entry.limit is not None}
     found = {rule: _effects(entry, ids) for rule, entry in enumerate(rules)}
     return {rule: effects for rule, effects in found.items() if effects.bits}
@@ -51,7 +55,7 @@ def _effects(entry: RuleEntry, ids: dict[RuleEntry, int]) -> RuleEffects:
     if entry.log or any(each.log or each.action is Action.LOG for each in (entry, *entry.notes)):
         bits |= EffectBits.LOG
     if entry.limit is not None:
-        every = -(-SECOND // entry.limit.per_second)  # never more than was asked for
+        every = -(-SECOND // entry.limit.per_second)  # never more than the rule allows
         slack = every * (entry.limit.burst - 1)
         return RuleEffects(bits | EffectBits.LIMIT, every, slack, ids[entry.without_notes])
     if entry.action is Action.REJECT:
@@ -62,7 +66,7 @@ def _effects(entry: RuleEntry, ids: dict[RuleEntry, int]) -> RuleEffects:
 
 
 def bits_of(effects: Iterable[RuleEffects]) -> EffectBits:
-    """What any of them asks for."""
+    """The union of the features that these rules need."""
     bits = EffectBits.NONE
     for each in effects:
         bits |= each.bits

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""IR values as JSON and back, with nothing lost: spans and names, too.
+"""IR values as JSON and back without loss, spans and names included.
 
-A value is a table of distinct values, each after its parts, so that what many rules share is written
-once. An entry is `[type, part, ...]`: the type by its number in the table of types, which is written
-apart and is the same for all values; a part is a JSON scalar as it is, or `[n]`, the n-th entry. The
-parts of a dataclass are its fields, in the order of the table of types. Same value, same JSON.
+A value is a table of distinct values, each after its parts, so a part that many rules share is written
+once. An entry is `[type, part, ...]`. The type is an index into the table of types, which is stored
+separately and is the same for all values. A part is a JSON scalar, or `[n]` for the n-th entry. The
+parts of a dataclass are its fields, in the order of the table of types. Equal values give equal JSON.
 
-A value may be written as seen from a place, `near`: its spans in that file have null for the file and
-count lines from there, so that nothing changes where all of it moves.
+A value may be encoded relative to a place, `near`. Spans in that file then have null for the file and
+count lines from that place, so the encoding does not change if the whole value moves.
 """
 
 import json
@@ -27,7 +27,7 @@ _BUILT_IN: dict[str, tuple[Callable[..., object], int | None]] = {
     "network": (ip_network, 1),
     "address": (ip_address, 1),
 }
-"""What is no type of our own: how it is made, of how many parts (None: of any number)."""
+"""Types other than our own: their constructor and their number of parts (None: any number)."""
 _json = json.JSONEncoder(ensure_ascii=False).encode
 _SCALARS: dict[type, Callable[[Any], str]] = {
     type(None): lambda _: "null",
@@ -36,15 +36,15 @@ _SCALARS: dict[type, Callable[[Any], str]] = {
     int: str,
     float: _json,
 }
-"""How scalars are written, each as the json module would, and sooner."""
+"""The text of scalars, each as the json module writes it, but faster."""
 
 
 class DecodingError(ValueError):
-    """The JSON is not what an Encoder writes, or of another release."""
+    """The JSON was not written by an Encoder, or by one of another release."""
 
 
 def _field_names(kind: type) -> list[str]:
-    """The fields of a dataclass, which its constructor takes in this order."""
+    """The fields of a dataclass, in the order of its constructor's parameters."""
     return list(getattr(kind, "__match_args__", ()))
 
 
@@ -71,9 +71,9 @@ class Encoder:
         }
 
     def members(self, value: object, near: Span | None = None) -> str:
-        """The members of a JSON object that stand for a value: `"entries":[...],"root":...`.
+        """The members of a JSON object that encode a value: `"entries":[...],"root":...`.
 
-        Raises TypeError for a value of a type that is not among those given.
+        Raises TypeError for a value of a type outside `types`.
         """
         shapes = self._shapes
         if near is not None and Span in shapes:
@@ -88,7 +88,7 @@ _Parts = Callable[[Any], Iterable[object]]
 
 
 def _parts_of(kind: type) -> _Parts:
-    """What takes a value apart."""
+    """The function that splits a value into its parts."""
     if issubclass(kind, Enum):
         return lambda member: (member.value,)
     match _field_names(kind):
@@ -115,7 +115,7 @@ def _text(value: object) -> tuple[str]:
 
 
 class _Writer:
-    """Collects the texts of entries; equal ones share a number."""
+    """Collects the texts of entries; equal entries share a number."""
 
     def __init__(self, shapes: Mapping[type, tuple[str, _Parts]]) -> None:
         self.numbers: dict[str, int] = {}
@@ -123,11 +123,11 @@ class _Writer:
         self._met: dict[int, tuple[object, str]] = {}
 
     def part(self, value: object) -> str:
-        """A scalar as it is, anything else by the number of its entry."""
+        """A scalar as it is, any other value as the number of its entry."""
         kind = type(value)
         if kind in _SCALARS:
             return _SCALARS[kind](value)
-        met = self._met.get(id(value))  # the value is kept beside, so that its id stays its own
+        met = self._met.get(id(value))  # the value is kept alive, so that its id is not reused
         if met is not None:
             return met[1]
         head, parts_of = self._shape(kind)
@@ -148,7 +148,7 @@ class _Writer:
 class Decoder:
     """Reads what an Encoder of the same types wrote; `table` is the table of types that it wrote.
 
-    `prefix` is put before the file of every span. Raises DecodingError for anything else.
+    `prefix` is prepended to the file of every span. Raises DecodingError for any other input.
     """
 
     def __init__(self, types: Iterable[type], table: object, prefix: str = "") -> None:
@@ -170,7 +170,7 @@ class Decoder:
         raise DecodingError(f"{row!r} is no type")
 
     def value(self, entries: Any, root: object, near: Span | None = None) -> Any:
-        """What `Encoder.members` was given: a value, and the place that it was seen from."""
+        """The arguments of `Encoder.members`: a value, and the place that it was encoded relative to."""
         values: dict[int, object] = {}
         try:
             for number, (kind, *parts) in enumerate(entries):

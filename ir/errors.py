@@ -16,12 +16,12 @@ class InputError(Exception):
         super().__init__("; ".join(f"{f.span}: {f.message}" for f in self.findings if f.is_error))
 
     def __reduce__(self) -> tuple[type["InputError"], tuple[tuple[Diagnostic, ...]]]:
-        """Pickled by its findings, to come back from another process."""
+        """Pickled by its findings, so that another process can raise it here."""
         return InputError, (self.findings,)
 
 
 class HostError(Exception):
-    """A tool or a kernel feature is missing (exit 3). `hint` says what to do."""
+    """A tool or a kernel feature is missing (exit 3). `hint` names the remedy."""
 
     exit_code = 3
 
@@ -30,7 +30,7 @@ class HostError(Exception):
         super().__init__(message)
 
     def __reduce__(self) -> tuple[type["HostError"], tuple[str, str]]:
-        """Pickled with its hint, to come back from another process."""
+        """Pickled with its hint, so that another process can raise it here."""
         return HostError, (str(self), self.hint)
 
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`dataclass` of the standard library, made in less time.
+"""A replacement for the standard library's `dataclass` that creates classes faster.
 
-A short run is mostly the loading of modules, and most of that was the making of dataclasses, of which it
-uses few. Here the methods that depend on the fields are compiled when they were called often, the
-fields are described when somebody asks (`dataclasses.fields`), and all else is shared. What these
-classes do is what the standard library's do, but for `inspect.signature` of one that was seldom made.
-Every class that asks for more than fields with defaults is left to the standard library.
+A short run spends most of its time on loading modules, and most of that on creating dataclasses, few of
+which it uses. Here the methods that depend on the fields are compiled only after they were called often,
+the fields are described on request (`dataclasses.fields`), and all else is shared. The classes behave as
+the standard library's do, except for `inspect.signature` of a class that was seldom instantiated. A
+class that uses more than fields with defaults is left to the standard library.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 __all__ = ["dataclass"]
 
 _KNOWN = sys.version_info < (3, 14)
-"""From then on annotations are no part of the class but a function that makes them."""
+"""Whether this Python is known. From 3.14 on, a function computes the annotations of a class."""
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
@@ -36,15 +36,16 @@ else:
 
 
 _ENOUGH = 100
-"""What a method may do without being compiled: so many calls, fewer where they take long."""
+"""The budget of a method before it is compiled: so many calls, fewer if they take long."""
 _SLOW = 12
-"""Calls of a compiled `__init__` that take as long as one that looks at names and defaults."""
+"""The calls of a compiled `__init__` that take as long as one call that resolves names and defaults."""
 
 
 class _Shape:
-    """The fields of a class: their types, and their defaults or what `field` made, by name.
+    """The fields of a class by name: their types, and their defaults or the results of `field`.
 
-    In the place of `__dataclass_fields__` it puts there what the standard library makes of them.
+    It stands in for `__dataclass_fields__`, and replaces itself there by what the standard library
+    computes.
     """
 
     __slots__ = ("cls", "given", "is_frozen", "readers", "spent", "types")
@@ -65,7 +66,7 @@ class _Shape:
         return found
 
     def reader(self, method: str) -> Any:
-        """What reads the fields that `__eq__` or `__hash__` is about; None if it is to be compiled."""
+        """A getter of the fields that `__eq__` or `__hash__` uses; None if it must be compiled."""
         self.spent[method] += 1
         if self.spent[method] > _ENOUGH:
             return None
@@ -76,7 +77,7 @@ class _Shape:
 
     @property
     def is_plain(self) -> bool:
-        """Whether a class asks for nothing but fields with defaults."""
+        """Whether a class uses only fields with defaults."""
         own = vars(self.cls)
         for base in self.cls.__mro__[1:-1]:
             if "__dataclass_params__" in vars(base) or vars(base).get("__slots__"):
@@ -102,7 +103,7 @@ _NO_FIELDS: tuple[Any, ...] = (ClassVar, dataclasses.InitVar, dataclasses.KW_ONL
 
 
 def _is_type_of_field(kind: Any) -> bool:
-    """Whether an annotation is that of a field, and says no more."""
+    """Whether an annotation is that of a plain field."""
     if type(kind) is type:  # most are
         return kind is not dataclasses.InitVar
     if isinstance(kind, str):
@@ -142,7 +143,7 @@ def _made(cls: type, *, eq: bool, frozen: bool, slots: bool) -> Any:
 
 
 def _with_slots(shape: _Shape, members: dict[str, Any]) -> Any:
-    """The class once more: slots are given to a class when it is made."""
+    """The class created a second time: a class gets slots only at its creation."""
     cls = shape.cls
     body = {name: value for name, value in vars(cls).items() if name not in shape.types}
     for name in ("__dict__", "__weakref__"):
@@ -166,10 +167,10 @@ def _without(shape: _Shape, members: dict[str, Any]) -> Any:
 
 
 def _methods(shape: _Shape, *, is_compared: bool) -> dict[str, Any]:
-    """`__init__`, `__eq__` and `__hash__`, which are compiled when they were called some times.
+    """`__init__`, `__eq__` and `__hash__`, which are compiled after some calls.
 
-    Until then they take longer, which is less than compiling takes. What is compared has a hash only
-    where it is frozen.
+    Until then each call takes longer, which costs less in total than compiling. A class with comparison
+    has a hash only if it is frozen.
     """
 
     def init(self: Any, *values: object, **named: object) -> None:
@@ -208,7 +209,7 @@ def _methods(shape: _Shape, *, is_compared: bool) -> dict[str, Any]:
 
 
 def _values(shape: _Shape, values: tuple[object, ...], named: dict[str, Any]) -> Any:
-    """The value of each field; None where the call is wrong, of which the compiled one says how."""
+    """The value of each field; None if the call is wrong: then the compiled method reports the error."""
     found: dict[str, Any] = dict(zip(shape.given, values, strict=False)) | named
     if len(found) < len(values) + len(named) or not found.keys() <= shape.given.keys():
         return None
@@ -225,7 +226,7 @@ def _values(shape: _Shape, values: tuple[object, ...], named: dict[str, Any]) ->
 
 
 def _compiled(shape: _Shape, name: str) -> Any:
-    """One of these methods, in its place from now on."""
+    """Compile one of these methods and put it in place."""
     known: dict[str, Any] = {"_set": object.__setattr__, "_missing": MISSING}
     lines = _init(shape, known) if name == "__init__" else _TEXTS[name](_compared(shape, name))
     text = "\n".join([f"def make({', '.join(known)}):", *lines, f" return {name}"])
@@ -240,7 +241,7 @@ def _compiled(shape: _Shape, name: str) -> Any:
 
 
 def _init(shape: _Shape, known: dict[str, Any]) -> list[str]:
-    """The lines of `__init__`; what they name is added to `known`."""
+    """The lines of `__init__`; the names that they use are added to `known`."""
     parameters, body = ["self"], []
     for name, value in shape.given.items():
         default: Any = value
@@ -270,7 +271,7 @@ def _init(shape: _Shape, known: dict[str, Any]) -> list[str]:
 
 
 def _compared(shape: _Shape, method: str) -> list[str]:
-    """The fields that `__eq__` or `__hash__` is about."""
+    """The fields that `__eq__` or `__hash__` uses."""
     found = []
     for name, value in shape.given.items():
         is_meant = True
@@ -332,13 +333,13 @@ _SHARED = {"__repr__": _repr, "__replace__": _replace}
 _FROZEN = {"__setattr__": _setattr, "__delattr__": _delattr}
 _FROZEN_SLOTS = {"__getstate__": _getstate, "__setstate__": _setstate}
 _STAYS = ("__hash__", "__repr__")
-"""What a class may have by itself."""
+"""The methods that a class may define itself."""
 _MADE = frozenset({*_SHARED, *_FROZEN, *_FROZEN_SLOTS, "__init__", "__eq__"}) - {*_STAYS}
-"""What is made for a class; one that has some of it by itself is left to the standard library."""
+"""The methods that are generated; a class that defines one of them is left to the standard library."""
 
 
 class _Params:
-    """What the standard library says of such classes, when somebody asks."""
+    """The standard library's description of such classes, computed on request."""
 
     __slots__ = ("eq", "frozen")
 
@@ -351,6 +352,6 @@ class _Params:
 
 @cache
 def _params(eq: bool, frozen: bool) -> Any:
-    """What the standard library says of such classes."""
+    """The standard library's description of such classes."""
     model: Any = type("Model", (), {"__doc__": "Without fields."})
     return vars(dataclasses.dataclass(eq=eq, frozen=frozen)(model))["__dataclass_params__"]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fold the rules that apply to one (row, column) into a rule diagram, tier by tier.
 
-The one place where first match, deny-wins, Pass and default denies become a function of the service
-key. `runtime/policy/fold.py` is its twin on the node, for signatures first seen there.
+This is the only place where first match, deny-wins, Pass and default denies become a function of the
+service key. `runtime/policy/fold.py` is its twin on the node, for signatures that first appear there.
 """
 
 from bisect import bisect_left, bisect_right
@@ -19,7 +19,7 @@ from policyc.ir.services import ALL_SERVICES
 class Matched:
     """A rule whose peers match: its id, action, and the services it covers here.
 
-    `makes_note`: what it lets go on is noted.
+    `makes_note`: a flow that the rule matches and does not decide is noted.
     """
 
     rule: int
@@ -30,9 +30,9 @@ class Matched:
 
 @dataclass(frozen=True, slots=True)
 class FoldTier:
-    """One tier at one (row, column): matching rules in deciding order, then the default.
+    """One tier at one (row, column): matching rules in evaluation order, then the default.
 
-    `default_rule` is the id that decides what no rule matched, None where it goes on.
+    `default_rule` is the id that decides flows that no rule matched; None if they pass on.
     """
 
     matched: tuple[Matched, ...]
@@ -40,15 +40,15 @@ class FoldTier:
 
 
 Noted = Callable[[int, int], int]
-"""(an id, a rule that makes a note) -> the id of the same decision with that note before its others."""
+"""(an id, a rule that makes a note) -> the id of the same decision with that note first."""
 
 
 def fold(tiers: Iterable[FoldTier], noted: Noted) -> Diagram:
     """The rule diagram: for each service key the id of the deciding rule.
 
-    Painted from the last tier to the first and from a tier's last rule to its first, each over what
-    comes after it; PASS uncovers what the tiers behind say, and a rule that goes on changes no more
-    than what is noted.
+    Painted from the last tier to the first, and from a tier's last rule to its first, each over the
+    later ones. PASS exposes the decision of the later tiers. A rule after which evaluation continues
+    changes only the notes.
     """
     behind = _Painting([0], [NOT_ISOLATED_RULE])
     for tier in reversed(tuple(tiers)):
@@ -75,7 +75,7 @@ LAST_KEY = ALL_SERVICES.spans[-1][1]
 
 @dataclass(frozen=True, slots=True)
 class _Painting:
-    """Steps as their lowest keys and their leaves; neighbours may have one leaf."""
+    """Steps as their lowest keys and their leaves; neighbours may have equal leaves."""
 
     lows: list[int]
     leaves: list[int]
@@ -86,7 +86,7 @@ class _Painting:
         return [lo, *self.lows[first:end]], self.leaves[first - 1 : end]
 
     def put(self, lo: int, hi: int, lows: Sequence[int], leaves: Sequence[int]) -> None:
-        """Steps from lo to hi, the first at lo, instead of what is there."""
+        """Replace the steps from lo to hi by these, the first at lo."""
         first = bisect_left(self.lows, lo)
         if hi < LAST_KEY:
             end = bisect_right(self.lows, hi + 1)

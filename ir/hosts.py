@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host endpoints: interfaces of nodes that policies are about. Data only."""
+"""Host endpoints: interfaces of nodes that are subjects of policies. Data only."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -11,10 +11,10 @@ from policyc.ir.universe import Address
 
 @dataclass(frozen=True, slots=True)
 class HostEndpoint:
-    """An interface of a node that policies guard (Calico's HostEndpoint, semantics D43).
+    """An interface of a node that is a subject of policies (Calico's HostEndpoint, semantics D43).
 
     `is_guarded`: unmatched traffic is denied. `interface` is the device's name, `*` for all of them;
-    empty: the one with `addresses`.
+    empty: the device with `addresses`.
     """
 
     name: str

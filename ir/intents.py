@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Intents: what must hold of a policy set, whoever wrote the policies. Data; the verifier decides them.
+"""Intents: statements about traffic that a policy set must keep. Data; the verifier decides them.
 
-Intents speak of new connections end to end (egress at the source and ingress at the destination) unless
-their scope is one of the two. Flows that no policy can decide (a node to its own pod, a pod to itself,
-replies) are outside unless `includes_builtin`. `any` is every pod, node and external address of both
-families.
+An intent is about new connections end to end (egress at the source and ingress at the destination),
+unless its scope is one of the two. Flows that no policy can decide (a node to its own pod, a pod to
+itself, replies) are outside, unless `includes_builtin` is set. `any` is every pod, node and external
+address of both families.
 """
 
 from dataclasses import field
@@ -17,34 +17,38 @@ from policyc.ir.spans import Origin
 
 
 class IntentKind(Enum):
-    """What is promised of the connections of an intent."""
+    """The kind of promise that an intent makes about its connections."""
 
     NEVER = "never"
-    """None from `src` to `dst` for `services` is allowed."""
+    """No connection from `src` to `dst` for `services` is allowed."""
     ALWAYS = "always"
-    """Every one from `src` to `dst` for `services` is allowed."""
+    """Every connection from `src` to `dst` for `services` is allowed."""
     ONLY = "only"
-    """None to `dst` for `services` is allowed but from `src`; of those from `src` nothing is said."""
+    """Only `src` may connect to `dst` for `services`.
+
+    Connections from `src` may be allowed or denied.
+    """
     ISOLATED = "isolated"
-    """None from `src` to `dst` is allowed; an endpoint that is both is a finding of its own."""
+    """No connection from `src` to `dst` is allowed; an endpoint on both sides is its own finding."""
 
 
 class Scope(Enum):
-    """Which end's policies an intent is about."""
+    """The end whose policies an intent is about."""
 
     END_TO_END = "end to end"
-    """A connection is allowed where egress at its source and ingress at its destination are."""
+    """A connection is allowed if egress at its source and ingress at its destination are."""
     INGRESS = "ingress"
-    """Only what the destination's ingress says."""
+    """Only the destination's ingress counts."""
     EGRESS = "egress"
-    """Only what the source's egress says."""
+    """Only the source's egress counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Intent:
     """One promise. Each of `services`, `src` and `dst` is a union; none of them is empty.
 
-    `name` and `reason` are for people, empty where none were given. `origin` is the intent's first word.
+    `name` and `reason` are for people, and empty if none were given. `origin` is the intent's first
+    word.
     """
 
     kind: IntentKind
@@ -59,7 +63,7 @@ class Intent:
 
     @property
     def title(self) -> str:
-        """How messages call it: its name, or where it stands."""
+        """The intent's name in messages: its name, or its place."""
         return self.name or f"{self.kind.value} at {self.origin.span}"
 
 

@@ -18,7 +18,7 @@ class IntervalSet:
 
     @staticmethod
     def of(pairs: Iterable[tuple[int, int]]) -> "IntervalSet":
-        """The union of closed intervals in any order; empty ones (lo > hi) add nothing."""
+        """The union of closed intervals in any order; empty intervals (lo > hi) add nothing."""
         merged: list[tuple[int, int]] = []
         for lo, hi in sorted(pair for pair in pairs if pair[0] <= pair[1]):
             if merged and lo <= merged[-1][1] + 1:
@@ -78,5 +78,5 @@ class IntervalSet:
 
     @property
     def size(self) -> int:
-        """How many numbers the set has."""
+        """The number of members."""
         return sum(hi - lo + 1 for lo, hi in self.spans)

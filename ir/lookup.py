@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the Decision IR: place the ends of a flow, look the verdict up, name the decider.
+"""Read the Decision IR: place the ends of a flow, look up the verdict, name the deciding rule.
 
-`entry_of` puts a decider of the reference semantics in the same words, so that both compare with `==`.
+`entry_of` writes a decider of the reference semantics in the same form, so both compare with `==`.
 """
 
 from dataclasses import replace
@@ -27,7 +27,7 @@ from policyc.ir.universe import End, Endpoint, Flow, Node, end_name
 def end_decision(
     decision: DecisionIR, direction: Direction, subject: End, peer: End, flow: Flow
 ) -> RuleEntry:
-    """The entry of the rule that decides one end; an end that is no endpoint is not isolated."""
+    """The entry of the rule that decides one end; an end that is not an endpoint is not isolated."""
     if not isinstance(subject, Endpoint):
         return RESERVED_RULES[0]
     row = decision.atoms.row_of.get(subject.qualified_name)
@@ -58,7 +58,7 @@ def _column(decision: DecisionIR, subject: Endpoint, peer: End, family: int) -> 
 
 
 def entry_of(verdict: EndVerdict) -> RuleEntry:
-    """What the reference semantics decided, as a rule entry, with what it noted on the way there."""
+    """The decision of the reference semantics as a rule entry, with its notes."""
     notes = tuple(
         _rule_entry(effect.by, effect.by.rule.action)
         for effect in verdict.effects

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reference semantics below rules: which ends a peer matches, which services a port entry.
+"""The reference semantics below rules: the ends that a peer matches and the services of a port entry.
 
 Part of the oracle (`ir/semantics.py`): a direct transcription, slow and short.
 """
@@ -36,7 +36,7 @@ Subject = Endpoint | Node
 
 
 def peer_matches(peer: Peer, other: End, family: int, subject: Subject) -> bool:
-    """Whether an end is one of a rule's peers; `subject` is whose rule it is."""
+    """Whether an end is one of a rule's peers; `subject` is the subject of the rule."""
     match peer:
         case AnyPeer():
             return True
@@ -58,14 +58,14 @@ def peer_matches(peer: Peer, other: End, family: int, subject: Subject) -> bool:
 
 
 def in_block(block: AddressPeer, address: Address) -> bool:
-    """Inside the CIDR and in none of its excepts (A14)."""
+    """Whether an address is inside the CIDR and in none of its excepts (A14)."""
     if address.version != block.network.version:
         return False
     return address in block.network and not any(address in hole for hole in block.excepts)
 
 
 def node_matches(peer: NodePeer, node: Node, subject: Subject) -> bool:
-    """The node's labels, and whether it is the subject's own (B33, C40, E45)."""
+    """Whether the node's labels match, and whether it is the subject's own node (B33, C40, E45)."""
     if not condition_holds(peer.condition, node):
         return False
     own = subject.node if isinstance(subject, Endpoint) else subject.name
@@ -82,7 +82,7 @@ def node_matches(peer: NodePeer, node: Node, subject: Subject) -> bool:
 
 
 def service_matches(ports: Ports, destination: End, service: Service) -> bool:
-    """Whether a service is among a port entry's (A17 to A20)."""
+    """Whether a service is one of a port entry's (A17 to A20)."""
     match ports:
         case AnyService():
             return True
@@ -118,7 +118,7 @@ def selects(selector: EndpointSelector, endpoint: Endpoint) -> bool:
 
 
 def labels_match(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
-    """All requirements hold (A13)."""
+    """Whether all requirements hold (A13)."""
     return all(requirement_holds(r, labels) for r in selector.requirements)
 
 
@@ -138,7 +138,7 @@ def condition_holds(condition: Condition, subject: Subject) -> bool:
 
 
 def attributes(attribute: Attribute, of: Subject) -> Mapping[str, str]:
-    """What an attribute is for an endpoint or a node; a name stands under the empty key."""
+    """The values of an attribute of an endpoint or a node; a name is under the empty key."""
     if isinstance(of, Node):
         return _node_attributes(attribute, of)
     match attribute:
@@ -174,7 +174,7 @@ def _node_attributes(attribute: Attribute, node: Node) -> Mapping[str, str]:
 
 
 def requirement_holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
-    """One requirement; NotIn also holds where the key is absent (A13)."""
+    """Whether one requirement holds; NotIn also holds if the key is absent (A13)."""
     value = labels.get(requirement.key)
     match requirement.operator:
         case Operator.IN:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Partition a universe into atoms (`ir/atoms.py`): the rows and columns that exist, or could.
+"""Partition a universe into atoms (`ir/atoms.py`): the rows and columns that exist, or could exist.
 
-Takes a Vocabulary and a Universe; without a universe, the signatures of which one part holds.
+Input: a Vocabulary and a Universe. Without a universe: the signatures in which exactly one selector, or
+node condition, holds.
 """
 
 from collections import defaultdict
@@ -34,7 +35,8 @@ def partition(
 ) -> Atoms:
     """Partition a universe. Without one: the all-false and the single-selector signatures.
 
-    `pod_networks` narrow where an address that exists but is not known can be (Node.spec.podCIDRs).
+    `pod_networks` (Node.spec.podCIDRs) restrict the possible addresses of an endpoint with an unknown
+    address.
     """
     addresses = {family: address_atoms(vocabulary.blocks, family) for family in FAMILIES}
     classifier = Classifier(vocabulary, addresses)
@@ -66,7 +68,7 @@ def partition(
 def _classes(
     endpoint: Endpoint, classifier: Classifier, usual: Mapping[int, tuple[int, ...]]
 ) -> tuple[list[Row], list[EndpointColumn]]:
-    """The rows and columns an endpoint can have: several where its addresses are not known."""
+    """The rows and columns that an endpoint can have: several if its addresses are not known."""
     if endpoint.addresses_known:
         row, columns = classifier.place(endpoint, classifier.places(endpoint))
         return [row], columns
@@ -77,7 +79,7 @@ def _classes(
 
 
 def _node_columns(classifier: Classifier, universe: Universe) -> Iterator[Column]:
-    """The columns of nodes under each address, near and far, where rules can tell."""
+    """The columns of nodes under each address, near and far, if rules distinguish them."""
     if not classifier.vocabulary.reads_nodes:
         return
     for node in (*universe.nodes, *_seen_as_nodes(universe)):
@@ -90,7 +92,7 @@ def _node_columns(classifier: Classifier, universe: Universe) -> Iterator[Column
 
 
 def _seen_as_nodes(universe: Universe) -> Iterator[Node]:
-    """The nodes that hostNetwork pods are (A21)."""
+    """The nodes that hostNetwork pods are seen as (A21)."""
     for endpoint in universe.endpoints:
         node = as_seen(endpoint)
         if isinstance(node, Node):
@@ -98,7 +100,7 @@ def _seen_as_nodes(universe: Universe) -> Iterator[Node]:
 
 
 def _usual_atoms(atoms: AddressAtoms, pod_networks: tuple[Network, ...]) -> tuple[int, ...]:
-    """Where pods of a family live: in the pod networks, else in the atom with most addresses."""
+    """The atoms of a family's pod addresses: in the pod networks, else the atom with most addresses."""
     mine = [bounds(n) for n in pod_networks if n.version == atoms.family]
     if mine:
         inside = {

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Peers: who may be on a side of a flow. Data; `ir/semantics.py` gives the meaning.
+"""Peers: the ends that may be on a side of a flow. Data; `ir/semantics.py` gives the meaning.
 
-A peer is a leaf (anyone, endpoints, addresses, nodes) or a boolean combination of peers. Network sets,
-services and entities are no leaves: front ends lower them to these.
+A peer is a leaf (any, endpoints, addresses, nodes) or a boolean combination of peers. Network sets,
+services and entities are not leaves: front ends lower them to these.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ Network = IPv4Network | IPv6Network
 
 
 def is_inside(inner: Network, outer: Network) -> bool:
-    """Whether a network is all of another, or a part of it; families never cross."""
+    """Whether one network contains the other; families never cross."""
     return (
         inner.version == outer.version
         and inner.prefixlen >= outer.prefixlen
@@ -27,19 +27,19 @@ def is_inside(inner: Network, outer: Network) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AnyPeer:
-    """Every other side: endpoints, nodes, and addresses outside."""
+    """Every peer: endpoints, nodes, and external addresses."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointPeer:
-    """The endpoints that a selector selects, and never an address that is no endpoint's."""
+    """The endpoints that a selector selects, and never an address that no endpoint holds."""
 
     selector: EndpointSelector
 
 
 @dataclass(frozen=True, slots=True)
 class AddressPeer:
-    """Addresses inside `network` and in none of `excepts`, whoever holds them (ipBlock)."""
+    """Addresses inside `network` and in none of `excepts`, whichever end holds them (ipBlock)."""
 
     network: Network
     excepts: tuple[Network, ...] = ()
@@ -50,7 +50,7 @@ class AddressPeer:
 
 
 class Where(Enum):
-    """Which nodes, as seen from the subject."""
+    """The location of nodes, relative to the subject."""
 
     ANYWHERE = "anywhere"
     LOCAL = "local"
@@ -59,10 +59,10 @@ class Where(Enum):
 
 @dataclass(frozen=True, slots=True)
 class NodePeer:
-    """Nodes, by the addresses they hold; pods in the host's network are their node (A21).
+    """Nodes, by the addresses they hold; pods in the host's network count as their node (A21).
 
-    `condition` reads the node's name and labels, and the labels of its host interface. LOCAL is the
-    node that the subject runs on.
+    `condition` reads the node's name and labels, and the labels of its host interface. LOCAL is the node
+    that the subject runs on.
     """
 
     condition: Condition = ALWAYS

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lookup plan: which layout holds which part of the Decision IR, under which ids.
+"""The lookup plan: the list of layouts, the part of the Decision IR that each holds, and the ids in it.
 
-A backend fills it, the emitter, the seeds, the verifier and the node read it; nobody writes it twice.
-Row 0 and column 0 are reserved and the word 0 is nothing (`ir/trees.py`): what is not placed fails
-closed.
+A backend fills it. The emitter, the seeds, the verifier and the node read it, so it has one definition.
+Row 0 and column 0 are reserved, and the word 0 means "nothing" (`ir/trees.py`): an end that is not
+placed is denied (it fails closed).
 """
 
 from collections import defaultdict
@@ -34,14 +34,14 @@ PLAN_SCHEMA = "policyc.dev/plan/v2"
 FIRST_ROW = 1
 FIRST_COLUMN = 1
 LEAST_ROUNDS = 3
-"""Of the search in a diagram: one made on the node may be longer than any the compiler saw."""
+"""The bound of the search in a diagram: a diagram made on the node may be longer than the compiler's."""
 
 MOST_ROUNDS = 8
-"""As `pc_search` of runtime/datapath/policy_words.h has them."""
+"""The same values as in `pc_search` of runtime/datapath/policy_words.h."""
 
 
 class AddressLayout(Enum):
-    """How the column of an address that no endpoint holds is found."""
+    """The lookup of the column of an address that no endpoint holds."""
 
     CONSTANT = "constant"
     CODE = "code"
@@ -51,28 +51,28 @@ class AddressLayout(Enum):
 
 
 class CellLayout(Enum):
-    """How the word of a (row, column) is found."""
+    """The lookup of the word of a (row, column)."""
 
     DENSE = "dense"
     HASH = "hash"
 
 
 class DiagramLayout(Enum):
-    """How long diagrams of services are searched: a tree each, or what they change in another."""
+    """The storage of long service diagrams: a tree each, or the difference from another diagram."""
 
     TREES = "trees"
     CHANGES = "changes of a base"
 
 
 class LongLayout(Enum):
-    """How those of them that are trees begin: with a node, or with a table over leading bits."""
+    """The root of a long diagram's tree: a node, or a table over leading bits."""
 
     TREES = "trees"
     FANS = "fans"
 
 
 class Counters(Enum):
-    """What is counted for each rule."""
+    """The counters for each rule."""
 
     NONE = "none"
     PACKETS = "packets"
@@ -80,13 +80,13 @@ class Counters(Enum):
 
     @property
     def words(self) -> int:
-        """64-bit words of a rule's counter."""
+        """The number of 64-bit words of a rule's counter."""
         return {"none": 0, "packets": 1, "bytes": 2}[self.value]
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Ids in use, and how many there is room for; the rest is for what the node meets first."""
+    """Ids in use, and the capacity; the rest is for ids that the node adds later."""
 
     used: int
     capacity: int
@@ -98,9 +98,9 @@ class AddressPlan:
 
     `runs` are (first address, column id), ascending, neighbours with different columns. With TREE,
     `root_bits` leading bits index a table of words (0: no table, `root` is the word), and `rounds` are
-    the nodes to pass for each 32-bit word of the address. With FANS the table is over the first half of
-    an IPv4 address, and its words lead to leaves, trees and fans over the second. `entries` is the size
-    of the trie of LPM.
+    the nodes to pass for each 32-bit word of the address. With FANS the table covers the first 16 bits
+    of an IPv4 address, and its words lead to leaves, trees and fans over the last 16 bits. `entries` is
+    the size of the LPM trie.
     """
 
     family: int
@@ -128,9 +128,9 @@ class AddressPlan:
 class DirectionPlan:
     """The table of one direction. `row_ids` and `column_ids` are by the Decision IR's rows and columns.
 
-    Not used: no policy says anything in this direction, now or for any endpoint to come; then nothing
-    else here means anything. `buckets` is the size of the hash table, 0 for a dense one; `class_fields`
-    what the class of an endpoint holds for this direction.
+    If the direction is not used, no policy applies in it, now or for any later endpoint, and the other
+    fields have no meaning. `buckets` is the size of the hash table, 0 for a dense one. `class_fields`
+    are the words that the class of an endpoint holds for this direction.
     """
 
     direction: Direction
@@ -145,12 +145,12 @@ class DirectionPlan:
 
     @property
     def is_used(self) -> bool:
-        """Whether any policy says anything in this direction."""
+        """Whether any policy applies in this direction."""
         return self.view.is_used
 
     @property
     def short(self) -> str:
-        """`in` or `eg`, as maps and functions are called."""
+        """`in` or `eg`, as in the names of maps and functions."""
         return "in" if self.direction is Direction.INGRESS else "eg"
 
     @property
@@ -194,10 +194,11 @@ class DirectionPlan:
 class LookupPlan:
     """Sizes and layouts of one generation.
 
-    `cell_words[i]` is the word of the rule diagram of the Decision IR's cell i (a leaf, or the root of
-    a tree); `code_words` are those that are emitted as code; `nodes` the nodes of all trees, those of
-    addresses first; `told_apart` the protocols of which the ports, or types, are asked; `has_fans`
-    whether any of those words leads to a fan; `effects` what any rule asks for.
+    `cell_words[i]` is the word of the rule diagram of the Decision IR's cell i (a leaf, or the root of a
+    tree). `code_words` are the words that are emitted as code. `nodes` are the nodes of all trees, those
+    of addresses first. `told_apart` are the protocols whose ports, or types, the program reads.
+    `has_fans` is set if any of the words leads to a fan. `effects` are the effects of all rules
+    together.
     """
 
     directions: Mapping[Direction, DirectionPlan]
@@ -215,17 +216,17 @@ class LookupPlan:
 
     @property
     def used_directions(self) -> tuple[DirectionPlan, ...]:
-        """The directions in which some policy says something."""
+        """The directions in which some policy applies."""
         return tuple(plan for plan in self.directions.values() if plan.is_used)
 
     @property
     def class_fields(self) -> tuple[str, ...]:
-        """The words of an endpoint's class, in their order."""
+        """The words of an endpoint's class, in order."""
         return tuple(field for plan in self.directions.values() for field in plan.class_fields)
 
     @property
     def has_trees(self) -> bool:
-        """Whether anything is searched in nodes; where a direction is used, the node may need it."""
+        """Whether any lookup searches nodes; if a direction is used, the node may need it later."""
         return bool(self.used_directions)
 
     def leaf(self, word: int, key: int) -> int:
@@ -268,18 +269,18 @@ def _size(size: Size) -> dict[str, int]:
 
 
 def rounds_for(deepest: int) -> int:
-    """The rounds of search where the longest way has so many nodes, with one to spare for the node's."""
+    """The rounds of search for a longest path of so many nodes, plus one for the node's own trees."""
     return max(LEAST_ROUNDS, deepest + 1)
 
 
 def viewed_rows(decision: DecisionIR, view: View) -> dict[RowView, int]:
-    """The rows that the direction tells apart, with their ids."""
+    """The rows that the direction distinguishes, with their ids."""
     found = dict.fromkeys(view.row(row) for row in decision.atoms.rows)
     return {row: FIRST_ROW + at for at, row in enumerate(found)}
 
 
 def viewed_columns(decision: DecisionIR, view: View) -> dict[ColumnView, int]:
-    """The columns that the direction tells apart, with their ids."""
+    """The columns that the direction distinguishes, with their ids."""
     atoms = decision.atoms
     found = dict.fromkeys(view.column(column, atoms) for column in atoms.columns)
     return {column: FIRST_COLUMN + at for at, column in enumerate(found)}
@@ -288,7 +289,7 @@ def viewed_columns(decision: DecisionIR, view: View) -> dict[ColumnView, int]:
 def address_runs(
     atoms: AddressAtoms, view: View, columns: Mapping[ColumnView, int]
 ) -> tuple[tuple[int, int], ...]:
-    """(first address, column id) of the runs of a family that a direction tells apart."""
+    """(first address, column id) of the runs of a family that a direction distinguishes."""
     runs: list[tuple[int, int]] = []
     ids = [columns[view.address(atoms.family, mask)] for mask in atoms.blocks]
     for start, atom in zip(atoms.starts, atoms.atoms, strict=True):
@@ -298,11 +299,11 @@ def address_runs(
 
 
 def prefix_atoms(blocks: Sequence[AddressPeer], atoms: AddressAtoms) -> list[tuple[Network, int]]:
-    """Every prefix that rules name, with the atom of what lies in it and in no longer one.
+    """Every prefix that rules name, with the atom of the addresses whose longest prefix it is.
 
-    What an address belongs to depends only on the longest of these prefixes around it, so this is
-    an exact longest-prefix table; a prefix that longer ones cover completely is left out. The
-    family's whole space is always among them.
+    The atom of an address depends only on the longest of these prefixes that contains it, so this is an
+    exact longest-prefix table. A prefix that longer ones cover completely is left out. The family's
+    whole space is always among them.
     """
     adds: defaultdict[Network, int] = defaultdict(int)
     removes: defaultdict[Network, int] = defaultdict(int)
@@ -314,7 +315,7 @@ def prefix_atoms(blocks: Sequence[AddressPeer], atoms: AddressAtoms) -> list[tup
                 removes[hole] |= 1 << index
     number_of = {mask: atom for atom, mask in enumerate(atoms.blocks)}
     table: list[tuple[Network, int]] = []
-    around: list[tuple[Network, int]] = []  # the prefixes that contain the one at hand, with masks
+    around: list[tuple[Network, int]] = []  # the prefixes that contain the current one, with masks
     for prefix in sorted({*adds, *removes}, key=lambda n: (int(n.network_address), n.prefixlen)):
         while around and prefix.network_address not in around[-1][0]:
             around.pop()
@@ -331,7 +332,7 @@ def _whole_family(family: int) -> Network:
 
 
 def fits(decision: DecisionIR, plan: LookupPlan) -> bool:
-    """Whether the plan has room for the whole Decision IR, and an id for all that is in it."""
+    """Whether the plan has room for the whole Decision IR, and an id for everything in it."""
     return (
         len(plan.nodes) == plan.node_room.used <= plan.node_room.capacity
         and plan.rules.used == len(decision.rules) <= plan.rules.capacity

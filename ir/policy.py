@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Policy IR: one form for every kind of policy. Data only; `ir/semantics.py` gives its meaning.
 
-A `PolicySet` is a list of tiers, a tier a list of policies, a policy a subject and two rule lists.
-Isolation is a field apart from the rules: a NetworkPolicy is a policy whose rules only allow and
-whose subjects are default-denied, per direction, once it selects them.
+A `PolicySet` is a list of tiers, a tier is a list of policies, and a policy is a subject and two rule
+lists. Isolation is a field separate from the rules. A NetworkPolicy is a policy whose rules only allow,
+and whose subjects are default-denied in each direction in which it selects them.
 """
 
 from dataclasses import field
@@ -100,9 +100,9 @@ class Direction(Enum):
 class Action(Enum):
     """What a rule does with the flows it matches.
 
-    PASS sends them on to the next tier. LOG and AUDIT only make a note, and the next rule is asked.
-    DENY_OWN_NODE is DENY, and the only action that also meets what a pod's own node generates for it
-    (Cilium's `ingressDeny` of the entity host; semantics A22).
+    PASS sends them on to the next tier. LOG and AUDIT only make a note, and evaluation continues with
+    the next rule. DENY_OWN_NODE is DENY, and the only action that also applies to flows that a pod's own
+    node generates for it (Cilium's `ingressDeny` of the entity host; semantics A22).
     """
 
     __hash__ = object.__hash__  # members are single objects; Enum would hash their names
@@ -117,24 +117,24 @@ class Action(Enum):
 
     @property
     def is_deny(self) -> bool:
-        """Whether a flow that this action decides does not get through."""
+        """Whether a flow that this action decides is denied or rejected."""
         return self in (Action.DENY, Action.DENY_OWN_NODE, Action.REJECT)
 
     @property
     def place(self) -> int:
-        """Its place under DENY_WINS: denies come first, and of them those that deny the most."""
+        """The position under DENY_WINS: denies come first, and among them the widest."""
         if self is Action.DENY_OWN_NODE:
             return 0
         return 1 if self.is_deny else 2
 
     @property
     def outcome(self) -> "Action":
-        """What becomes of a flow that it decides: whether its own node is meant is of the rule alone."""
+        """The result for a flow that it decides, without the distinction of the subject's own node."""
         return Action.DENY if self is Action.DENY_OWN_NODE else self
 
     @property
     def goes_on(self) -> bool:
-        """Whether the next rule of the tier is asked, too."""
+        """Whether evaluation continues with the next rule of the tier."""
         return self in (Action.LOG, Action.AUDIT)
 
 
@@ -184,7 +184,7 @@ class IcmpType:
 
 @dataclass(frozen=True, slots=True)
 class ProtocolNumber:
-    """Everything of one IP protocol, by its number; ICMP is protocol 1, ICMPv6 58."""
+    """All traffic of one IP protocol, by its number; ICMP is protocol 1, ICMPv6 58."""
 
     number: int
 
@@ -194,7 +194,7 @@ Ports = AnyService | EveryPort | PortRange | NamedPort | IcmpType | ProtocolNumb
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """New connections per second and source, and how many may come at once."""
+    """New connections per second and source, and the burst."""
 
     per_second: int
     burst: int
@@ -202,11 +202,11 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """What a rule matches as far as it is understood: part of it asks for what policyc cannot decide.
+    """Bounds of a rule's matches, where a part of the rule is something that policyc cannot decide.
 
-    `certain` has the flows that the rule matches for sure, `widest` all that it may match; both have the
-    rule's own action. `asks` says in words what is not understood. Rules with the same `text` at the
-    same subject match the same flows.
+    `certain` has the flows that the rule matches for certain, `widest` all flows that it may match; both
+    have the rule's own action. `asks` says in words what policyc cannot decide. Rules with the same
+    `text` at the same subject match the same flows.
     """
 
     certain: "Rule"
@@ -217,12 +217,12 @@ class Opaque:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Flows that match all of the rule meet `action`.
+    """Flows that match all parts of the rule meet `action`.
 
-    The other side is one of `peers`, the subject itself is `own`, the service is one of `ports` and none
-    of `except_ports`, the source port in `source_ports` (None: not asked). `log` and `limit` are effects
-    on what the rule decides. `name` is the API's name of the rule, for people. A rule with `opaque`
-    stands here as it is enforced.
+    The peer is one of `peers`, the subject itself matches `own`, the service is one of `ports` and none
+    of `except_ports`, and the source port is in `source_ports` (None: any). `log` and `limit` are
+    effects on the flows that the rule decides. `name` is the API's name of the rule, for people. A rule
+    with `opaque` is stored as it is enforced.
     """
 
     action: Action
@@ -239,7 +239,7 @@ class Rule:
 
     @property
     def makes_note(self) -> bool:
-        """Whether flows that it matches and does not decide are to be noted."""
+        """Whether flows that the rule matches and does not decide are noted."""
         return self.action.goes_on or (self.log and self.action is Action.PASS)
 
 
@@ -275,14 +275,14 @@ class Policy:
 
     @property
     def title(self) -> str:
-        """What messages and rule ids call it: unique; a NetworkPolicy needs no kind in front."""
+        """The name in messages and rule ids: unique; a NetworkPolicy needs no kind in front."""
         if self.kind == NETWORK_POLICY:
             return self.qualified_name
         return f"{self.kind} {self.qualified_name}"
 
 
 class TierMode(Enum):
-    """How the rules of a tier compete: the first that matches, or deny before allow."""
+    """The precedence of rules in a tier: the first that matches, or deny before allow."""
 
     FIRST_MATCH = "first-match"
     DENY_WINS = "deny-wins"
@@ -292,9 +292,9 @@ class TierMode(Enum):
 class Tier:
     """Policies that are evaluated together.
 
-    `unmatched` is what meets a flow that no rule decides, at an endpoint that a policy of this tier
-    isolates in that direction: DENY or PASS. Policies stand in canonical order (ordered tiers:
-    their order; else namespace, then name), which also picks the decider among several allows.
+    `unmatched` is the default for a flow that no rule decides, at an endpoint that a policy of this tier
+    isolates in that direction: DENY or PASS. Policies are in canonical order (ordered tiers: their
+    order; else namespace, then name), which also picks the decider among several allows.
     """
 
     name: str

@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text that others wrote, made fit for a terminal, a log or a page: nothing in it acts or hides.
+"""Foreign text made safe for a terminal, a log or a page: no character in it acts or hides.
 
-Escaped as Python escapes it: control characters, line ends, bidirectional controls, characters of no
+Escaped as Python escapes them: control characters, line ends, bidirectional controls, characters of no
 width, spaces other than U+0020, unpaired surrogates. Letters of every script stay as they are. A log of
-GitHub Actions also acts on `##[command]` anywhere, and on `::command::` where a line begins with it.
+GitHub Actions also acts on `##[command]` anywhere, and on `::command::` at the beginning of a line.
 """
 
 import json
 import re
 
 _ANYWHERE = re.compile(r"#(?=#\[|#vso\[)")
-# An IPv6 address may begin with `::`, too; no command has the name of one.
+# An IPv6 address may begin with `::` too; no command has such a name.
 _AT_START = re.compile(r"^([^\S\n]*):(?=:(?![0-9A-Fa-f:./]*(?:[\s,;)\]]|$)))", re.MULTILINE)
-# Letters and marks that are drawn as nothing, which `str.isprintable` lets pass.
+# Invisible letters and marks, which `str.isprintable` accepts.
 _BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0]|[\ufe00-\ufe0e]")
 
 
 def printable(text: str) -> str:
-    """The text on one line, with what could act or hide escaped; as it is where there is nothing."""
+    """The text on one line, with acting and invisible characters escaped; the same if there are none."""
     if not text.isprintable():
         text = "".join(c if c.isprintable() else _escaped(c) for c in text)
     if not text.isascii():
@@ -26,7 +26,7 @@ def printable(text: str) -> str:
 
 
 def printable_line(text: str) -> str:
-    """As `printable`, for a whole line of output: it begins no command of a log either."""
+    """As `printable`, for a whole line of output: it does not begin a command of a log either."""
     return without_commands(printable(text))
 
 
@@ -36,7 +36,7 @@ def printable_lines(text: str) -> str:
 
 
 def without_commands(text: str) -> str:
-    """Lines that are printable already, but for what a log would take for a command at their start."""
+    """Printable lines, with escapes where a log would read the start of a line as a command."""
     return _AT_START.sub(r"\1\\x3a", text) if "::" in text else text
 
 

@@ -2,7 +2,7 @@
 """A Decision IR for the subjects of one node: some of the rows, every column.
 
 Cells and diagrams are numbered by first use, so the result is the same whether all rows were decided or
-only those that stay. Rule ids stay those of the whole cluster: they mean the same on every node.
+only those of the node. Rule ids stay those of the whole cluster: they mean the same on every node.
 """
 
 from collections.abc import Collection, Iterable
@@ -14,17 +14,20 @@ from policyc.ir.policy import Direction
 from policyc.ir.universe import Endpoint, Universe
 
 FAIL_CLOSED_SIGNATURE = 0
-"""The row in which nothing holds, which every bundle has."""
+"""The row in which no selector holds; every bundle has it."""
 
 
 def local_subjects(universe: Universe, node: str) -> frozenset[str]:
-    """The pods that are, or could be put, on a node: its own, and those that are on none yet."""
+    """The pods that are, or could be put, on a node: its own, and those that are on no node yet."""
     pods = endpoints_by_node(universe)
     return frozenset(e.qualified_name for at in {"", node} for e in pods.get(at, ()))
 
 
 def endpoints_by_node(universe: Universe) -> dict[str, list[Endpoint]]:
-    """The pods of each node that policies decide for; those on no node yet under the empty name."""
+    """The possible subjects of each node; pods on no node yet are under the empty name.
+
+    hostNetwork pods are not subjects.
+    """
     found: dict[str, list[Endpoint]] = {}
     for endpoint in universe.endpoints:
         if not endpoint.host_network:
@@ -33,7 +36,7 @@ def endpoints_by_node(universe: Universe) -> dict[str, list[Endpoint]]:
 
 
 def rows_of(atoms: Atoms, subjects: Iterable[Endpoint]) -> tuple[int, ...]:
-    """The rows that some pods can be in, ascending; several where an address is not known."""
+    """The rows that some pods can be in, ascending; several for a pod of unknown address."""
     found = {FAIL_CLOSED_SIGNATURE}
     for endpoint in subjects:
         if endpoint.qualified_name in atoms.row_of:
@@ -44,7 +47,7 @@ def rows_of(atoms: Atoms, subjects: Iterable[Endpoint]) -> tuple[int, ...]:
 
 
 def _rows_anywhere(atoms: Atoms, endpoint: Endpoint) -> Iterable[int]:
-    """The rows of an endpoint whose address is not known: those that differ in its blocks alone."""
+    """The rows of an endpoint of unknown address: rows that differ only in its blocks."""
     wanted = atoms.classifier.row(endpoint)
     for index, row in enumerate(atoms.rows):
         if (row.bits, row.named) == (wanted.bits, wanted.named):

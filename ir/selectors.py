@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selectors: which endpoints, by labels and other attributes. Data; `ir/semantics.py` reads them.
+"""Selectors: sets of endpoints by labels and other attributes. Data; `ir/semantics.py` evaluates them.
 
-Most selectors are metav1.LabelSelectors: conjunctions. What they cannot say (or, not, prefixes, service
-accounts, nodes) is a `Condition`, a boolean expression over attributes, conjoined with them.
+Most selectors are metav1.LabelSelectors: conjunctions. Requirements that these cannot express (or, not,
+prefixes, service accounts, nodes) are a `Condition`: a boolean expression over attributes, conjoined
+with the label selector.
 """
 
 from enum import Enum
@@ -35,9 +36,9 @@ class Not(Generic[Part]):
 
 
 class Operator(Enum):
-    """How a value is tested: metav1.LabelSelectorOperator, and three of Calico's selector language.
+    """The operator of a requirement: metav1.LabelSelectorOperator, and three of Calico's selectors.
 
-    NOT_IN and DOES_NOT_EXIST hold where the key is absent, the others do not (A13, D43).
+    NOT_IN and DOES_NOT_EXIST hold if the key is absent, the others do not (A13, D43).
     """
 
     __hash__ = object.__hash__  # members are single objects; Enum would hash their names
@@ -55,7 +56,7 @@ class Operator(Enum):
 class Requirement:
     """One condition on one key; `values` is sorted, empty for the Exists operators.
 
-    STARTS_WITH, ENDS_WITH and CONTAINS have one value, the text looked for.
+    STARTS_WITH, ENDS_WITH and CONTAINS have one value, the text that is searched for.
     """
 
     key: str
@@ -74,10 +75,10 @@ EVERYTHING = LabelSelector()
 
 
 class Attribute(Enum):
-    """What a test reads: the labels of something, or a name (the key is then empty).
+    """The attribute that a test reads: a set of labels, or a name (the key is then empty).
 
-    LABEL are the endpoint's own labels: a pod's, or those of a host interface. A name that is not
-    known, or does not exist, is an absent key.
+    LABEL are the endpoint's own labels: a pod's, or those of a host interface. A name that is not known,
+    or does not exist, is an absent key.
     """
 
     __hash__ = object.__hash__  # members are single objects; Enum would hash their names
@@ -108,7 +109,7 @@ NEVER: Condition = OneOf(())
 class EndpointSelector:
     """Selects endpoints: by the name of their namespace (None: any), its labels, and their own.
 
-    All parts are conjoined; `condition` is for what label selectors cannot say.
+    All parts are conjoined; `condition` holds requirements that label selectors cannot express.
     """
 
     namespace: str | None = None

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reference semantics: what a Policy IR means, one flow at a time. The oracle.
+"""The reference semantics: the meaning of a Policy IR, one flow at a time. The oracle.
 
-A direct transcription of the API documents (docs/semantics.md numbers the clauses, A1 to F47), slow
-and short on purpose. Nothing else may define what a policy means; every other stage is tested and
-proved against this module. `ir/matching.py` has the part below rules: who and what is matched.
+A direct transcription of the API documents (docs/semantics.md numbers the clauses, A1 to F47), slow and
+short on purpose. Nothing else may define what a policy means. Every other stage is tested and proved
+against this module. `ir/matching.py` has the part below rules: how peers and services match.
 """
 
 from collections.abc import Iterator
@@ -44,14 +44,14 @@ class DeniedByDefault:
 
 @dataclass(frozen=True, slots=True)
 class AllowedByDefault:
-    """Nothing isolates this end, or it is not evaluated; `why` says which (A1, A3, A21-A23)."""
+    """No policy isolates this end, or policies do not apply; `why` says which (A1, A3, A21-A23)."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class DeniedByHost:
-    """A guarded host interface (Calico's HostEndpoint) that no policy selects denies (D43)."""
+    """A host interface with default deny (Calico's HostEndpoint) that no policy selects denies (D43)."""
 
     host: str
 
@@ -60,7 +60,7 @@ Decider = DecidedByRule | DeniedByDefault | AllowedByDefault | DeniedByHost
 
 
 class EffectKind(Enum):
-    """What a rule asks for beside an action. They never change a verdict."""
+    """The effect of a rule beside its action. Effects never change a verdict."""
 
     LOG = "log"
     AUDIT = "audit"
@@ -69,7 +69,7 @@ class EffectKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """An effect on a flow, and the rule that asks for it."""
+    """An effect on a flow, and the rule that has it."""
 
     kind: EffectKind
     by: DecidedByRule
@@ -77,7 +77,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class EndVerdict:
-    """What one end of a flow says: ALLOW, DENY or REJECT, who decided it, and the effects."""
+    """The verdict of one end of a flow: ALLOW, DENY or REJECT, the decider, and the effects."""
 
     action: Action
     decider: Decider
@@ -86,14 +86,17 @@ class EndVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A connection needs egress allowed at the source and ingress at the destination (A4)."""
+    """The verdict at both ends.
+
+    A connection needs egress at the source and ingress at the destination (A4).
+    """
 
     egress: EndVerdict
     ingress: EndVerdict
 
     @property
     def action(self) -> Action:
-        """The combined action; a denied end decides, the source's first."""
+        """The combined action; an end that denies decides, the source before the destination."""
         return self.egress.action if self.egress.action.is_deny else self.ingress.action
 
 
@@ -111,15 +114,15 @@ FAILSAFE_PORTS = {
     Direction.INGRESS: frozenset(_CONTROL_PLANE | {(_TCP, 22), (_UDP, 68)}),
     Direction.EGRESS: frozenset(_CONTROL_PLANE | {(_UDP, 53), (_UDP, 67)}),
 }
-"""Felix's FailsafeInboundHostPorts and FailsafeOutboundHostPorts, as they are by default (D43)."""
+"""Felix's FailsafeInboundHostPorts and FailsafeOutboundHostPorts, with their default values (D43)."""
 
 
 def verdict(policies: PolicySet, flow: Flow) -> Verdict:
     """The verdict on a flow at both ends.
 
-    hostNetwork pods are their nodes: no subjects, and matched by address only (A21); what a node
-    generates for a pod of its own passes, unless a rule of the pod's denies it to the node as well
-    (A22); a pod's traffic to itself (A23) and IPv6 neighbour discovery (A26) always pass.
+    hostNetwork pods are their nodes: they are not subjects, and rules match them by address only (A21).
+    Flows that a node generates for a pod of its own pass, unless a rule of the pod denies exactly these
+    flows (A22). A pod's traffic to itself (A23) and IPv6 neighbour discovery (A26) always pass.
     """
     if is_between_neighbours(flow):
         return Verdict(NEIGHBOURS, NEIGHBOURS)
@@ -135,22 +138,25 @@ def verdict(policies: PolicySet, flow: Flow) -> Verdict:
 
 
 def own_node_verdict(policies: PolicySet, subject: End, node: End, flow: Flow) -> EndVerdict:
-    """What the subject says of a flow that its own node generates: a rule may deny just that (A22).
+    """The subject's verdict on a flow that its own node generates: a rule may deny exactly that (A22).
 
-    One that passes meets no effects.
+    A flow that passes has no effects.
     """
     found = end_verdict(policies, Direction.INGRESS, subject, node, flow)
     return found if denies_own_node(found) else FROM_ITS_NODE
 
 
 def denies_own_node(verdict: EndVerdict) -> bool:
-    """Whether what decided, of a flow from the subject's own node, also meets what that generates."""
+    """Whether a decision about the subject's own node also covers flows that the node generates."""
     by = verdict.decider
     return isinstance(by, DecidedByRule) and by.rule.action is Action.DENY_OWN_NODE
 
 
 def is_between_neighbours(flow: Flow) -> bool:
-    """IPv6 neighbour discovery on the link (A26). What a router would forward is plain ICMPv6."""
+    """IPv6 neighbour discovery on the link (A26).
+
+    A packet that a router would forward is plain ICMPv6.
+    """
     destination = end_address(flow.dst, 6)
     return (
         flow.family == 6
@@ -165,7 +171,7 @@ def end_verdict(
 ) -> EndVerdict:
     """The verdict of one end, from its tiers in order.
 
-    An end that is neither an endpoint nor a node with a host interface has none (A3).
+    An end that is neither an endpoint nor a node with a host interface has no tiers (A3).
     """
     subject, peer = as_seen(subject), as_seen(peer)
     if isinstance(subject, Node):
@@ -178,7 +184,7 @@ def end_verdict(
 def _host_verdict(
     policies: PolicySet, direction: Direction, subject: Node, peer: End, flow: Flow
 ) -> EndVerdict:
-    """Failsafe ports, then the tiers; a guarded host that no policy selects is closed (D43)."""
+    """Failsafe ports, then the tiers; a default-deny host that no policy selects is closed (D43)."""
     host = subject.host
     if host is None:
         return OUTSIDE
@@ -196,7 +202,7 @@ def _host_verdict(
 def _from_tiers(
     policies: PolicySet, direction: Direction, subject: Endpoint | Node, peer: End, flow: Flow
 ) -> EndVerdict | None:
-    """What the tiers decide, None where no tier does; the effects of every tier are gathered."""
+    """The decision of the tiers, None if no tier decides; the effects of every tier are collected."""
     effects: list[Effect] = []
     for tier in policies.tiers:
         decided = _tier_verdict(tier, direction, subject, peer, flow, effects)
@@ -215,7 +221,7 @@ def _tier_verdict(
     flow: Flow,
     effects: list[Effect],
 ) -> EndVerdict | None:
-    """The tier's verdict, or None where the flow goes on to the next tier."""
+    """The tier's verdict, or None if the flow passes on to the next tier."""
     selecting = [p for p in tier.policies if is_subject(p, subject)]
     for policy, index, rule in _in_order(tier.mode, selecting, direction):
         if not rule_matches(rule, direction, subject, peer, flow):
@@ -233,7 +239,7 @@ def _tier_verdict(
 
 
 def _effects(rule: Rule, by: DecidedByRule) -> Iterator[Effect]:
-    """What the rule asks for once it has matched."""
+    """The effects of the rule once it has matched."""
     if rule.log or rule.action is Action.LOG:
         yield Effect(EffectKind.LOG, by)
     if rule.action is Action.AUDIT:
@@ -245,7 +251,7 @@ def _effects(rule: Rule, by: DecidedByRule) -> Iterator[Effect]:
 def _in_order(
     mode: TierMode, policies: list[Policy], direction: Direction
 ) -> Iterator[tuple[Policy, int, Rule]]:
-    """The rules in the order in which the first match decides: under DENY_WINS by action (`place`)."""
+    """The rules in evaluation order for first match: under DENY_WINS sorted by action (`place`)."""
     rules = [(p, i, r) for p in policies for i, r in enumerate(p.rules(direction))]
     if mode is TierMode.DENY_WINS:
         rules.sort(key=lambda item: item[2].action.place)
@@ -279,7 +285,7 @@ def is_subject(policy: Policy, subject: Endpoint | Node) -> bool:
 
 
 def as_seen(end: End) -> End:
-    """A hostNetwork pod is seen as its node (A21)."""
+    """A hostNetwork pod counts as its node (A21)."""
     if not isinstance(end, Endpoint) or not end.host_network:
         return end
     if end.its_node is None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a flow asks for: protocol and destination port, or ICMP type and code.
+"""Services of flows: protocol and destination port, or ICMP type and code.
 
-Every service has one *service key*, a number in `ALL_SERVICES`: `kind << 16 | value`, the same
-in the Decision IR, the seeds and the datapath (docs/bundle-format.md).
+Every service has one *service key*, a number in `ALL_SERVICES`: `kind << 16 | value`. It is the same in
+the Decision IR, the seeds and the datapath (docs/bundle-format.md).
 """
 
 from enum import Enum, IntEnum
@@ -67,10 +67,10 @@ ALL_SERVICES = IntervalSet.of([(0, (Kind.OTHER << 16) | 0xFF)])
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What a flow asks for. `number` is the IP protocol number.
+    """A service of a flow. `number` is the IP protocol number.
 
-    `value` is the destination port for TCP, UDP and SCTP, `type << 8 | code` for ICMP and ICMPv6,
-    and 0 for any other protocol.
+    `value` is the destination port for TCP, UDP and SCTP, `type << 8 | code` for ICMP and ICMPv6, and 0
+    for any other protocol.
     """
 
     number: int
@@ -111,7 +111,7 @@ NEIGHBOUR_DISCOVERY = range(133, 138)
 
 
 def is_neighbour_discovery(service: Service) -> bool:
-    """Whether a service is of neighbour discovery, which on its link no policy decides (A26)."""
+    """Whether a service is neighbour discovery, which no policy decides on its link (A26)."""
     return service.number == ICMPV6_NUMBER and service.value >> 8 in NEIGHBOUR_DISCOVERY
 
 
@@ -142,7 +142,7 @@ def _span_words(kind: Kind, lo: int, hi: int) -> str:
 
 
 def _icmp_words(lo: int, hi: int) -> str:
-    """Two `type << 8 | code` and what is between them: whole types, codes of a type, or both ends."""
+    """The range between two `type << 8 | code` in words: whole types, codes of a type, or both ends."""
     one, other = lo >> 8, hi >> 8
     if lo & 0xFF == 0 and hi & 0xFF == 0xFF:
         return f"type {one}" if one == other else f"type {one}-{other}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where something was written: file, line and column, carried by every node of the IR."""
+"""Positions in the source: file, line and column. Every node of the IR carries one."""
 
 from policyc.ir.fast_dataclass import dataclass
 
@@ -21,12 +21,12 @@ class Span:
 
 
 NOWHERE = Span("<none>", 0, 0)
-"""The span of what no input wrote: defaults, and objects built by tests."""
+"""The span of nodes without a source: defaults, and objects built by tests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a rule or policy goes back to: a place, and the path of the field inside its object.
+    """The origin of a rule or policy: a place, and the path of the field inside its object.
 
     `path` is the API's own notation, for example `spec.ingress[0]`.
     """

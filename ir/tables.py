@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the Policy IR to rules over atoms: peers become selector bits and blocks, services keys.
+"""From the Policy IR to rules over atoms: peers become selector bits and blocks, services become keys.
 
-Gives the tier tables and the rule entries; a rule's id is its index among the entries.
+Output: the tier tables and the rule entries. A rule's id is its index among the entries.
 """
 
 from typing import assert_never

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Words and search trees: the one shape in which tables hold verdicts, services and addresses.
+"""Words and search trees: the format in which tables hold verdicts, services and addresses.
 
-A *word* is 32 bits. With `LEAF` set it is an answer: a verdict (`ALLOW` or not, and the id of the rule
-that decides) or the id of a column. Without, it names a *node*, which has up to eight children and the
-lowest key of each but the first; a node is a cache line. `NEXT_WORD` on such a word says that from there
-on the next 32 bits of the key are asked: that is how a tree reads an IPv6 address. A service is 32 bits,
-so at the root of its tree the same bit says something else: `RANGE`, a quarter of a cache line with one
-word for the keys of a range and one for all others. There, or where a range leads on to, a word may also
-be a `FAN`: lines in a row in the place of nodes, with a word for each value of the key's leading bits.
-So may the word for the first half of an IPv4 address, where the second half is the key.
+A *word* is 32 bits. With `LEAF` set it is an answer: a verdict (`ALLOW` or not, and the id of the
+deciding rule) or the id of a column. Without `LEAF` it names a *node*. A node is a cache line; it has up
+to eight children and the lowest key of each child but the first. `NEXT_WORD` on such a word means that
+the search continues with the next 32 bits of the key: that is how a tree reads an IPv6 address.
 
-The word 0 is nothing: node 0 leads nowhere, so that whatever was never written fails closed.
+A service is 32 bits, so at the root of its tree the same bit means `RANGE`: a quarter of a cache line
+with one word for the keys of a range and one for all others. There, or where a range leads on, a word
+may also be a `FAN`: consecutive cache lines in place of nodes, with a word for each value of the key's
+leading bits. The word for the first 16 bits of an IPv4 address may also be a fan, indexed by the last 16
+bits.
+
+The word 0 means "nothing": node 0 leads nowhere, so a word that was never written fails closed.
 `runtime/policy/trees.py` is the twin on the node.
 """
 
@@ -35,9 +37,9 @@ NODE_BYTES = 4 * NODE_WORDS
 NO_KEY = 0xFFFFFFFF
 
 KIND_BITS = 16
-"""Below the kind of a service key."""
+"""The number of bits below the kind of a service key."""
 _FAN_LINES, _FAN_BELOW, _FAN_KINDS = 22, 4, 3
-"""Bits of a fan's word: its first line, the bits of the key it does not ask, the kinds it is for."""
+"""The bits of a fan's word: its first cache line, the key bits that it skips, the kinds it covers."""
 MOST_LINES = 1 << _FAN_LINES
 
 Node = tuple[int, ...]
@@ -51,7 +53,7 @@ EMPTY_NODE: Node = (0,) * NODE_WORDS
 
 
 def verdict_word(allows: bool, rule: int) -> int:
-    """The leaf that says allow or deny, by which rule."""
+    """The leaf for allow or deny, by a rule id."""
     return LEAF | (ALLOW if allows else 0) | rule
 
 
@@ -66,24 +68,24 @@ def is_range(word: int) -> bool:
 
 
 def is_fan(word: int) -> bool:
-    """Whether the word of a diagram, of what a range leads on to, or of half an address names a fan."""
+    """Whether a word of a diagram, after a range, or of the first 16 bits of an address names a fan."""
     return not word & (LEAF | RANGE) and bool(word & FAN)
 
 
 def fan_word(line: int, below: int, kinds: int) -> int:
-    """The word of a fan from a line on: over keys of the first `kinds` kinds without `below` bits."""
+    """The word of a fan at a cache line: over keys of the first `kinds` kinds without `below` bits."""
     return FAN | (kinds << _FAN_BELOW | below) << _FAN_LINES | line
 
 
 def parts_of_fan(word: int) -> tuple[int, int, int]:
-    """(line, bits below, kinds) of a fan's word."""
+    """(cache line, bits below, kinds) of a fan's word."""
     above = word >> _FAN_LINES
     kinds = above >> _FAN_BELOW & (1 << _FAN_KINDS) - 1
     return word & MOST_LINES - 1, above & (1 << _FAN_BELOW) - 1, kinds
 
 
 def diagram_name(word: int) -> str:
-    """What the diagram of a word that is no leaf is called: its node or line, and which range of it."""
+    """The name of the diagram of a word that is not a leaf: its node or cache line, and its range."""
     if is_fan(word):
         return str(parts_of_fan(word)[0])
     at = word & ID_MASK
@@ -91,7 +93,7 @@ def diagram_name(word: int) -> str:
 
 
 def depth_of(n_steps: int) -> int:
-    """The nodes on the way to a leaf in a tree of so many steps; 0 for a leaf alone."""
+    """The nodes on the path to a leaf in a tree of so many steps; 0 for a leaf alone."""
     depth, reach = 0, 1
     while reach < n_steps:
         depth, reach = depth + 1, reach * WIDTH
@@ -99,7 +101,7 @@ def depth_of(n_steps: int) -> int:
 
 
 def nodes_of(n_steps: int) -> int:
-    """The nodes of a tree of so many steps."""
+    """The number of nodes of a tree of so many steps."""
     total = 0
     while n_steps > 1:
         n_steps = -(-n_steps // WIDTH)
@@ -108,7 +110,7 @@ def nodes_of(n_steps: int) -> int:
 
 
 def merged(steps: Steps) -> list[tuple[int, int]]:
-    """Steps without those that repeat the word before them."""
+    """Steps without those that repeat the word of the step before."""
     out: list[tuple[int, int]] = []
     for lowest, word in steps:
         if not out or out[-1][1] != word:
@@ -118,7 +120,7 @@ def merged(steps: Steps) -> list[tuple[int, int]]:
 
 @dataclass
 class Nodes:
-    """The nodes of all trees, equal ones once. Ids are their places; node 0 leads nowhere."""
+    """The nodes of all trees, equal ones once. Ids are their indices; node 0 leads nowhere."""
 
     nodes: list[Node] = field(default_factory=lambda: [EMPTY_NODE])
     _ids: dict[Node, int] = field(default_factory=dict)
@@ -128,13 +130,13 @@ class Nodes:
 
     @classmethod
     def after(cls, nodes: Sequence[Node]) -> "Nodes":
-        """Nodes that begin with these, of which the first leads nowhere."""
+        """A table that begins with these nodes, of which the first leads nowhere."""
         return cls(list(nodes), {node: at for at, node in enumerate(nodes) if at})
 
     def tree(self, steps: Steps, *, is_chained: bool = False) -> int:
-        """The word of a tree over 32-bit keys: a leaf where there is one step, else its root.
+        """The word of a tree over 32-bit keys: a leaf if there is one step, else its root.
 
-        `is_chained` makes a node even of one step, as a tree must be one to be reached by NEXT_WORD.
+        `is_chained` makes a node even of one step, because NEXT_WORD can only lead to a node.
         """
         steps = merged(steps)
         if len(steps) == 1 and not is_chained:
@@ -163,10 +165,10 @@ class Nodes:
         return word
 
     def fan(self, steps: Steps, below: int, kinds: int, *, has_others: bool = True) -> int:
-        """The word of a fan of steps (`fan_word`): a tree for each value of the bits it asks.
+        """The word of a fan of steps (`fan_word`): a tree for each value of the bits that it reads.
 
-        Keys of other kinds, which are above, have the last tree; halves of addresses have no others.
-        No word of the steps is a range.
+        Keys of other kinds, which are above, use the last tree; 16-bit parts of addresses have no other
+        kinds. No word of the steps is a range.
         """
         beyond = kinds << KIND_BITS - below
         words: list[int] = []
@@ -201,14 +203,17 @@ class Nodes:
         return self._ids[node]
 
     def tree128(self, runs: Steps, part: int = 0) -> int:
-        """The word of a tree over what is left of a 128-bit key from its 32-bit word `part` on."""
+        """The word of a tree over the rest of a 128-bit key, from its 32-bit word `part` on."""
         if len(merged(runs)) == 1 and part == 0:
             return runs[0][1]
         below = 32 * (3 - part)
         return self.tree(self._chained(merged(runs), part, below), is_chained=True)
 
     def _chained(self, runs: list[tuple[int, int]], part: int, below: int) -> list[tuple[int, int]]:
-        """The steps over one 32-bit word; where a value of it is cut further, a tree over the next."""
+        """The steps over one 32-bit word.
+
+        If a value of the word is divided further, its step leads to a tree over the next word.
+        """
         steps: list[tuple[int, int]] = []
         at, current = 0, runs[0][1]
         while at < len(runs):
@@ -229,7 +234,7 @@ class Nodes:
         return steps
 
     def within(self, word: int, lowest: int, highest: int) -> int:
-        """The word furthest down from `word` that says the same for all keys of a range."""
+        """The deepest word below `word` that gives the same answers for all keys of a range."""
         while not word & (LEAF | NEXT_WORD):
             node = self.nodes[word]
             first, last = (_place_of(node, key) for key in (lowest, highest))
@@ -240,7 +245,7 @@ class Nodes:
         return word
 
     def rounds(self, word: int) -> tuple[int, int, int, int]:
-        """How many nodes lie on the longest way to a leaf, for each 32-bit word of the key."""
+        """The number of nodes on the longest path to a leaf, for each 32-bit word of the key."""
         found = [0, 0, 0, 0]
         self._walk(word, 0, 0, found, set())
         return found[0], found[1], found[2], found[3]
@@ -260,7 +265,7 @@ class Nodes:
 
 
 def search(nodes: Sequence[Node], word: int, key: int, rounds: int) -> int:
-    """The leaf for a 32-bit key as the datapath finds it; NOTHING where the rounds do not reach one."""
+    """The leaf for a 32-bit key as the datapath finds it; NOTHING if the rounds do not reach one."""
     for _ in range(rounds):
         if word & (LEAF | NEXT_WORD):
             break

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What exists beside the policies: endpoints, and the flows between them and addresses."""
+"""What exists beside the policies: endpoints, and the flows between endpoints and addresses."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -24,10 +24,11 @@ class ContainerPort:
 
 @dataclass(frozen=True, slots=True)
 class HostInterface:
-    """What policies can guard of a node itself: its labels, and what meets unmatched traffic.
+    """The host interface of a node as a subject: its labels, and its default for unmatched traffic.
 
     `is_guarded`: traffic that no policy decides is denied, as on a HostEndpoint (D43); else it is
-    allowed, as on a node of Cilium's. `has_failsafes`: policy is not asked about the failsafe ports.
+    allowed, as on a node under Cilium's policies. `has_failsafes`: policy does not apply to the failsafe
+    ports.
     """
 
     name: str
@@ -38,10 +39,10 @@ class HostInterface:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node of the cluster. `speaks` False: no more is known of a flow than that it has its address.
+    """A node of the cluster. `speaks` False: of a flow, only that it has the node's address is known.
 
-    Only what a node generates is let through to its own pods, not merely a packet with its source
-    address (A22).
+    Only traffic that a node generates passes to the node's own pods; the node's source address alone is
+    not enough (A22).
     """
 
     name: str
@@ -57,11 +58,11 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A pod, or a pod template, as far as policies can tell.
+    """A pod, or a pod template, with the attributes that policies read.
 
     `namespace_labels` include `kubernetes.io/metadata.name`. At most one address a family.
-    `addresses_known` False: it has addresses, but nobody has said which (a template's replica).
-    `its_node` is the node named `node`, where more than its name is known.
+    `addresses_known` False: it has addresses, but they are not known (a template's replica). `its_node`
+    is the node named `node`, if more than its name is known.
     """
 
     namespace: str
@@ -108,7 +109,7 @@ End = Endpoint | Node | IPv4Address | IPv6Address
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """The first packet of a connection: who, to whom, for what. `family` is 4 or 6.
+    """The first packet of a connection: source, destination and service. `family` is 4 or 6.
 
     `source_port` None: there is none, or it is not known; it is then in no set of source ports.
     """
@@ -124,7 +125,7 @@ class Flow:
 
 
 def end_name(end: End) -> str:
-    """An end as messages show it."""
+    """The name of an end in messages."""
     match end:
         case Endpoint():
             return end.qualified_name

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verdicts of a Decision IR as they are laid out: by viewed row and column, equal rows once.
+"""The verdicts of a Decision IR as layouts hold them: by viewed row and column, equal rows once.
 
-A layout needs no more of the decisions than this, and it is small: a row is the cells that it has, and
-which of them each column meets.
+A layout needs no more of the decisions than this, and it is small: for each row the cells that it has,
+and for each column the cell that it meets.
 """
 
 import sys
@@ -23,14 +23,15 @@ from policyc.ir.policy import Direction
 _BYTE = 256
 
 Parts: TypeAlias = "bytes | array[int]"
-"""For each column, which of its row's cells it meets."""
+"""For each column, the index of the cell of its row that it meets."""
 
 
 @dataclass(frozen=True, slots=True)
 class ViewedRow:
     """One distinct row: its cells in the order of their first column, and the cell of each column.
 
-    `parts` indexes `cells`, by column id from the first on; `counts` are the columns of each cell.
+    `parts` indexes `cells`, by column id from the first on; `counts` are the numbers of columns of each
+    cell.
     """
 
     cells: tuple[int, ...]
@@ -40,7 +41,7 @@ class ViewedRow:
     def put_words(self, words: Sequence[int], out: bytearray, at: int) -> None:
         """Write the 32-bit little-endian words of all columns to zeros, from the words of cells.
 
-        `at` is the place of the column id 0, which nobody has.
+        `at` is the position of the column id 0, which no column has.
         """
         mine = array("I", [words[cell] for cell in self.cells])
         first = at + 4 * FIRST_COLUMN
@@ -57,7 +58,7 @@ class ViewedRow:
 
 @dataclass(frozen=True, slots=True)
 class ViewedTable:
-    """The table of one direction; `of_row` says for each row id, from the first on, which of `rows`."""
+    """The table of one direction; `of_row` gives for each row id, its index in `rows`."""
 
     rows: tuple[ViewedRow, ...]
     of_row: tuple[int, ...]
@@ -65,9 +66,11 @@ class ViewedTable:
 
 @dataclass(frozen=True)
 class Verdicts:
-    """What is laid out. `diagrams` are the rule diagrams by cell, `allows` the actions by rule id.
+    """The verdicts of a layout.
 
-    `rules` are the rules in words, by id; `effects` those that ask for more than an action.
+    `diagrams` are the rule diagrams by cell, `allows` the actions by rule id.
+
+    `rules` are the rules in words, by id; `effects` are the effects of the rules that have any.
     """
 
     rules: Sequence[str]
@@ -115,7 +118,7 @@ def viewed_table(
 
 
 def first_of(ids: Sequence[int]) -> list[int]:
-    """For each id, in their order, the first index that has it."""
+    """For each id, in order, the first index that has it."""
     first: dict[int, int] = {}
     for index, at in enumerate(ids):
         first.setdefault(at, index)
@@ -125,7 +128,7 @@ def first_of(ids: Sequence[int]) -> list[int]:
 def verdicts_of(
     decision: DecisionIR, ids: Mapping[Direction, tuple[Sequence[int], Sequence[int]]]
 ) -> Verdicts:
-    """What is laid out of a Decision IR; `ids` are the (row, column) ids of the directions in use."""
+    """A Decision IR's verdicts for layouts; `ids` are (row, column) ids of the directions in use."""
     return Verdicts(
         Made(decision.rules, RuleEntry.describe),
         [not entry.action.is_deny for entry in decision.rules],

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one direction's rules read of an endpoint class: rows and columns that no such rule tells apart.
+"""Views: rows and columns that the rules of one direction do not distinguish.
 
-A class is a signature over all that any rule reads. The rules of one direction read less of it, and two
-classes equal in that part behave equally, also towards classes that nobody has seen yet. So a view is
-exact by construction, for every cluster, and the tables have a row and a column per *viewed* class.
-`runtime/policy/views.py` is the twin on the node.
+An endpoint class is a signature over everything that any rule reads. The rules of one direction read
+only a part of it. Two classes that are equal in that part behave equally, also towards classes that
+appear later. So a view is exact by construction, for every cluster, and the tables have one row and one
+column per *viewed* class. `runtime/policy/views.py` is the twin on the node.
 """
 
 from collections.abc import Iterable, Iterator
@@ -27,13 +27,13 @@ class RowView:
     own6: int = 0
 
     def __hash__(self) -> int:
-        """Rows of one selector each, of which there may be ten thousand, are told apart."""
+        """A hash that distinguishes rows of one selector each, of which there may be ten thousand."""
         return hash((hash_of(self.bits), self.named, hash_of(self.own4), hash_of(self.own6)))
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnView:
-    """A column as the rules of one direction read it; `family` 0 where families are the same to them."""
+    """A column as the rules of one direction read it; `family` 0 if they do not distinguish families."""
 
     family: int
     bits: int = 0
@@ -43,17 +43,17 @@ class ColumnView:
     is_local: bool = False
 
     def __hash__(self) -> int:
-        """As with rows: columns of one selector or block each are told apart."""
+        """As with rows: a hash that distinguishes columns of one selector or block each."""
         sets = hash_of(self.bits), hash_of(self.blocks), self.conditions
         return hash((self.family, *sets, self.named, self.is_local))
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What the rules of one direction read. Masks are over the lists of the Vocabulary.
+    """The attributes that the rules of one direction read. Masks are over the lists of the Vocabulary.
 
-    `is_used`: some policy isolates or has rules in this direction. `by_family`: a rule asks for the
-    subject's own address, so that the family of the flow matters.
+    `is_used`: some policy isolates or has rules in this direction. `by_family`: a rule tests the
+    subject's own address, so the family of the flow matters.
     """
 
     direction: Direction
@@ -68,7 +68,10 @@ class View:
     by_family: bool = False
 
     def row(self, row: Row) -> RowView:
-        """The part of a row that is read; named ports are the destination's, so of ingress only."""
+        """The part of a row that is read.
+
+        Named ports are the destination's, so they are part of ingress only.
+        """
         named = row.named if self.direction is Direction.INGRESS else ()
         return RowView(
             row.bits & self.subject_bits,
@@ -78,7 +81,7 @@ class View:
         )
 
     def column(self, column: Column, atoms: Atoms) -> ColumnView:
-        """The part of a column that is read."""
+        """The part of a column that the rules of the direction read."""
         blocks = atoms.classifier.addresses[column.family].blocks[column.atom] & self.blocks
         family = column.family if self.by_family else 0
         match column:
@@ -93,7 +96,7 @@ class View:
                 return ColumnView(family, 0, blocks)
 
     def address(self, family: int, blocks: int) -> ColumnView:
-        """An address that is nobody's, in these blocks."""
+        """An address that no endpoint or node holds, in these blocks."""
         return ColumnView(family if self.by_family else 0, 0, blocks & self.blocks)
 
     def _named(self, named: NamedNumbers) -> NamedNumbers:
@@ -119,7 +122,7 @@ class View:
 
 
 def view_of(tables: Iterable[TierTable], direction: Direction) -> View:
-    """What the rules of a direction read."""
+    """The view of the rules of a direction."""
     policies = [
         policy
         for tier in tables

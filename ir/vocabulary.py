@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the rules of a policy set read: selectors, address blocks, nodes, named ports.
+"""The vocabulary of a policy set: the selectors, address blocks, nodes and named ports that rules read.
 
-Takes a PolicySet, gives the Vocabulary whose indices every later stage uses: selector *bit* i is
+Input: a PolicySet. Output: the Vocabulary whose indices every later stage uses. Selector *bit* i is
 `selectors[i]`, block i is `blocks[i]`, node condition i is `node_conditions[i]`, named port i is
-`named_ports[i]`. Order is that of first use in canonical order, so the same policies give the same
+`named_ports[i]`. The order is that of first use in canonical order, so the same policies give the same
 indices.
 """
 
@@ -20,12 +20,12 @@ from policyc.ir.selectors import Condition, EndpointSelector
 class Vocabulary:
     """Everything that can make two endpoints, two nodes or two addresses differ to a rule.
 
-    `subject_bits` and `peer_bits` are masks over `selectors`: those that are asked of subjects (as
-    their policies' subjects, or as a rule's own side), and those that are asked of the other side.
-    `own_blocks` is a mask over `blocks`: those that a rule asks of the subject's own address.
-    `ingress_ports` and `egress_ports` are masks over `named_ports`: a named port resolves on the
-    destination, so on the subject of ingress and on the peer of egress (A19). `reads_nodes` says
-    whether a node is any different from an address, `reads_locality` whether the own node is.
+    `subject_bits` and `peer_bits` are masks over `selectors`: the selectors tested on subjects (as their
+    policies' subjects, or as a rule's own side), and the selectors tested on peers. `own_blocks` is a
+    mask over `blocks`: the blocks that a rule tests on the subject's own address. `ingress_ports` and
+    `egress_ports` are masks over `named_ports`: a named port resolves on the destination, so on the
+    subject of ingress and on the peer of egress (A19). `reads_nodes` says whether rules distinguish a
+    node from an address, `reads_locality` whether they distinguish the subject's own node.
     """
 
     selectors: Sequence[EndpointSelector]
@@ -62,7 +62,7 @@ class Vocabulary:
 
 
 def vocabulary_of(policies: PolicySet) -> Vocabulary:
-    """Gather what the rules of `policies` read."""
+    """Collect what the rules of `policies` read."""
     rules = list(_all_rules(policies))
     theirs = list(dict.fromkeys(leaf for _, r in rules for p in r.peers for leaf in leaves(p)))
     own = list(dict.fromkeys(leaf for _, rule in rules for leaf in leaves(rule.own)))

@@ -128,7 +128,7 @@ def describe_ports(ports: Ports) -> str:
 
 
 def describe_rule(rule: Rule, direction: Direction) -> str:
-    """A rule in words: `allow from [shop: app=web]: TCP 80`, with all that it asks for."""
+    """A rule in words: `allow from [shop: app=web]: TCP 80`, with all its requirements."""
     peers = " | ".join(map(describe_peer, rule.peers)) or "nobody"
     side = "from" if direction is Direction.INGRESS else "to"
     action = rule.action.outcome.value

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trees over addresses: what those that could be built would cost, and building the one that is chosen.
+"""Trees over addresses: the cost of each candidate, and the construction of the chosen one.
 
-Leading bits of an IPv4 address may index a table (`ROOT_BITS`). After the first half of one, `fans.py`
-may put a second table in the place of the first nodes: blocks lie close together, and the /24s of one
-/16 are then two words away.
+The leading bits of an IPv4 address may index a table (`ROOT_BITS`). After its first 16 bits, `fans.py`
+may put a second table in place of the first nodes. Blocks lie close together, so the /24s of one /16 are
+then two words away.
 """
 
 from itertools import groupby
@@ -26,9 +26,9 @@ from policyc.ir.trees import (
 )
 
 ROOT_BITS = (0, 8, 12, 16)
-"""Leading bits of an IPv4 address that may index a table, instead of the first nodes."""
+"""Leading bits of an IPv4 address that may index a table, in place of the first nodes."""
 HALF = KIND_BITS
-"""Bits of each half of an IPv4 address: what a fan of one kind is over."""
+"""Bits of each 16-bit part of an IPv4 address: the key of one sort of fan."""
 
 Runs = tuple[tuple[int, int], ...]
 """(first address, column), as `AddressPlan` has them."""
@@ -36,9 +36,10 @@ Runs = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class AddressTree:
-    """A tree that could be built: the nodes on the way, on average over the runs, and its lines.
+    """A candidate tree: the average number of nodes per lookup, over the runs, and its cache lines.
 
-    `fans` are by the value of the first half that they are for, `fanned` the share of runs in them.
+    `fans` are by the value of the first 16 bits that they are for, `fanned` is the share of runs in
+    them.
     """
 
     root_bits: int
@@ -62,12 +63,12 @@ class AddressTree:
 
     @property
     def refused(self) -> str:
-        """Why it cannot be built, "" where it can."""
+        """Why it cannot be built, "" if it can."""
         return "more lines than a word can name" if self.fans and self.lines >= MOST_LINES else ""
 
     @property
     def table_bytes(self) -> int:
-        """Of its lines, and of the table of leading bits."""
+        """The bytes of its cache lines, and of the table of leading bits."""
         return self.lines * NODE_BYTES + (4 << self.root_bits if self.root_bits else 0)
 
 
@@ -81,7 +82,7 @@ def best_tree(runs: Runs, family: int) -> AddressTree:
 
 
 def tree_of_fans(runs: Runs) -> AddressTree:
-    """A tree over the halves of IPv4 addresses, with a fan wherever a node would not do."""
+    """A tree over the two 16-bit parts of IPv4 addresses, with a fan wherever a node is not enough."""
     halves = dict(_slots(_words(runs), HALF))
     long = {at: steps for at, steps in halves.items() if len(steps) > WIDTH}
     fans = shapes_of(long, has_others=False)
@@ -99,7 +100,7 @@ def tree_of_fans(runs: Runs) -> AddressTree:
 
 
 def tree_plan(family: int, runs: Runs, tree: AddressTree, nodes: Nodes) -> AddressPlan:
-    """The plan of a tree, whose nodes go to `nodes`."""
+    """The plan of a tree; its nodes are added to `nodes`."""
     words, layout = _words(runs), AddressLayout.TREE if tree.fans is None else AddressLayout.FANS
     if not tree.root_bits:
         root = nodes.tree(words) if family == 4 else nodes.tree128(words)
@@ -144,7 +145,7 @@ def _words(runs: Runs) -> list[tuple[int, int]]:
 
 
 def _slots(words: Steps, root_bits: int) -> list[tuple[int, list[tuple[int, int]]]]:
-    """Per value of the leading bits in which a run begins: the steps over the bits that are left."""
+    """For each value of the leading bits in which a run begins: the steps over the remaining bits."""
     below = 32 - root_bits
     out, before = [], 0
     for at, group in groupby(words, lambda step: step[0] >> below):

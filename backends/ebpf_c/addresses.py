@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The search for the column of an address that no endpoint holds: constant, code, trees or trie."""
+"""The lookup of the column of an address that no endpoint holds: constant, code, trees or trie."""
 
 from collections.abc import Mapping
 from ipaddress import ip_network
@@ -24,7 +24,7 @@ def plan_addresses(
     code_leaves: int,
     asked: AddressLayout | None,
 ) -> tuple[AddressPlan, Choice]:
-    """The plan for one family in one direction, and why; nodes of a tree go to `nodes`."""
+    """The plan for one family in one direction, and the choice; a tree's nodes are added to `nodes`."""
     atoms = decision.atoms.classifier.addresses[family]
     runs = address_runs(atoms, view, columns)
     part = f"{view.direction.value} IPv{family} addresses ({len(runs)} runs)"
@@ -74,7 +74,7 @@ def plan_addresses(
 def column_prefixes(
     decision: DecisionIR, view: View, family: int, columns: Mapping[ColumnView, int]
 ) -> list[tuple[Network, int]]:
-    """The longest-prefix table of a direction: without prefixes that say what is around them."""
+    """The longest-prefix table of a direction, without prefixes that repeat the prefix around them."""
     atoms: AddressAtoms = decision.atoms.classifier.addresses[family]
     blocks = decision.atoms.vocabulary.blocks
     ids = [columns[view.address(family, mask)] for mask in atoms.blocks]
@@ -87,7 +87,7 @@ def column_prefixes(
             around.append((prefix, ids[atom]))
             table.append((prefix, ids[atom]))
     if not table or table[0][0].prefixlen != 0:
-        # The whole family is left out of the atoms where longer prefixes cover all of it.
+        # The atoms leave out the family's whole space if longer prefixes cover all of it.
         whole = ip_network("0.0.0.0/0" if family == 4 else "::/0")
         table.insert(0, (whole, table[0][1]))
     return table

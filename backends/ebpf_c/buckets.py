@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hash table of large cell tables: an entry is in one of two buckets of four, or nowhere.
+"""The hash table of large cell tables: an entry is in one of two buckets of four entries, or absent.
 
-The datapath looks into two cache lines at most, whatever the table holds. Where both buckets are full an
-entry of them moves to its other one. `runtime/policy/cells.py` is the twin on the node, which adds
+The datapath reads at most two cache lines, whatever the table holds. If both buckets are full, one of
+their entries moves to its other bucket. `runtime/policy/cells.py` is the twin on the node, which adds
 entries.
 """
 
@@ -21,7 +21,7 @@ MAX_MOVES = 500
 Bucket = list[int]
 """Four keys of two words (column, row), four words, FILLED, three zeros."""
 FILLED = 1
-"""Of every bucket that was written: what is in none of two filled buckets has its row's usual word."""
+"""In every bucket that was written: a key in neither of two filled buckets has its row's usual word."""
 
 
 def bucket_of(row: int, column: int, n_buckets: int) -> tuple[int, int]:

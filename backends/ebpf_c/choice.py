@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A choice between layouts: the candidates with their predicted costs, and which was taken."""
+"""A choice between layouts: the candidates with their predicted costs, and the chosen one."""
 
 from collections.abc import Sequence
 
@@ -8,9 +8,9 @@ from policyc.ir.fast_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One way to lay a part out: predicted ns, instructions, bytes of its maps.
+    """One layout of a part: predicted ns, instructions, bytes of its maps.
 
-    `refused` says why it is out of the question, "" where it is not.
+    `refused` is the reason if it is excluded, else "".
     """
 
     name: str
@@ -22,7 +22,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What was chosen for one part of the Decision IR, and from what."""
+    """The chosen layout of one part of the Decision IR, and its candidates."""
 
     part: str
     chosen: str
@@ -31,7 +31,7 @@ class Choice:
 
 
 def choose(part: str, candidates: Sequence[Candidate], asked: str | None) -> Choice | None:
-    """The cheapest candidate that is not refused, or the one asked for; None where there is none."""
+    """The cheapest candidate that is not refused, or the requested one; None if there is none."""
     possible = [candidate for candidate in candidates if not candidate.refused]
     if asked is not None:
         wanted = [candidate for candidate in possible if candidate.name == asked]

@@ -26,15 +26,15 @@ HINT = "apt install clang llvm libbpf-dev linux-libc-dev"
 
 
 SEARCH_VARIABLES = ("CPATH", "C_INCLUDE_PATH")
-"""What makes clang look for headers elsewhere."""
+"""Environment variables that make clang search for headers elsewhere."""
 
 
 def compile_object(folder: Path, source: str, include: str, target: str) -> tuple[Path, ...]:
     """Compile `folder/source` with the headers of `folder/include` to `folder/target`.
 
-    Paths inside the object are relative to the folder. Gives the headers that were read from outside the
-    folder. HostError where clang, llvm-strip or the kernel's user headers are missing; InternalError
-    where clang refuses what we emitted.
+    Paths inside the object are relative to the folder. Returns the headers that were read from outside
+    the folder. HostError if clang, llvm-strip or the kernel's user headers are missing; InternalError if
+    clang refuses the emitted code.
     """
     clang, strip = find_tool("clang"), find_tool("llvm-strip")
     read = f"{target}.d"
@@ -51,7 +51,7 @@ def flags(include: str) -> tuple[str, ...]:
 
 
 def _headers(written: Path) -> tuple[Path, ...]:
-    """The absolute paths of a make rule that clang wrote; the file goes away."""
+    """The absolute paths of a make rule that clang wrote; the file is removed."""
     text = written.read_text("utf-8", "surrogateescape").replace("\\\n", " ")
     written.unlink()
     words = re.findall(r"(?:\\.|[^\s\\])+", text.partition(": ")[2])
@@ -67,8 +67,8 @@ def clang_version() -> str:
 
 
 def _run(command: list[str], folder: Path, source: str) -> str:
-    """What a tool prints. HostError where it cannot be run or is not the tool it should be."""
-    import subprocess  # a run that finds all objects in a cache runs nothing
+    """The output of a tool. HostError if it cannot be run or is another program."""
+    import subprocess  # a run that finds all objects in a cache runs no tool
 
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
@@ -80,7 +80,7 @@ def _run(command: list[str], folder: Path, source: str) -> str:
 
 
 def tool_identity(name: str) -> str:
-    """The file that a tool is, and when it was changed: another one may make other objects."""
+    """The file of a tool, and its modification time: another one may make other objects."""
     path = Path(find_tool(name)).resolve()
     about = path.stat()
     return f"{path} {about.st_size} {about.st_mtime_ns}"
@@ -88,7 +88,7 @@ def tool_identity(name: str) -> str:
 
 @cache
 def find_tool(name: str) -> str:
-    """Where a tool of LLVM is. `POLICYC_CLANG` and `POLICYC_LLVM_STRIP` override the search."""
+    """The path of a tool of LLVM. `POLICYC_CLANG` and `POLICYC_LLVM_STRIP` override the search."""
     variable = "POLICYC_" + name.upper().replace("-", "_")
     found = _on_path(os.environ.get(variable) or name)
     if found is None:
@@ -100,14 +100,14 @@ def find_tool(name: str) -> str:
 
 
 def _on_path(name: str) -> Path | None:
-    """What a shell would run by this name; `shutil` takes longer to load than a bundle to write.
+    """The program that a shell would run by this name; loading `shutil` is slower than writing a bundle.
 
-    A folder that may not be looked into has no tool, as for a shell.
+    As for a shell, a folder that may not be read has no tool.
     """
     path = os.environ.get("PATH", os.defpath)
     folders = [""] if os.sep in name else path.split(os.pathsep) if path else []
     paths = (Path(folder, name) for folder in folders)
-    # First whether it may be run: that raises no error, whatever a folder is.
+    # Test first whether it may be run: that raises no error, whatever a folder is.
     return next((path for path in paths if os.access(path, os.X_OK) and path.is_file()), None)
 
 

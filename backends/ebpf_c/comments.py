@@ -33,7 +33,7 @@ NOTHING: Mapping[int, Sequence[str]] = {}
 
 
 def comment(text: str) -> str:
-    """Text that cannot end the comment it stands in, nor continue a line: file names are the user's.
+    """Text that cannot end its comment, nor continue a line: file names are the user's.
 
     Nor is it a command (`##[`) for a log that shows the comment.
     """
@@ -46,7 +46,7 @@ def comment(text: str) -> str:
 
 
 def rule_lines(verdicts: Verdicts) -> list[str]:
-    """One line a rule, by id."""
+    """One line per rule, by id."""
     shown = verdicts.rules[:MAX_LINES]
     lines = [f"{at}: {comment(words)}" for at, words in enumerate(shown)]
     if len(verdicts.allows) > len(shown):
@@ -55,7 +55,7 @@ def rule_lines(verdicts: Verdicts) -> list[str]:
 
 
 def class_lines(decision: DecisionIR, plan: DirectionPlan) -> Iterator[str]:
-    """The subjects and the peers that a direction tells apart."""
+    """The subjects and the peers that a direction distinguishes."""
     selectors = decision.atoms.vocabulary.selectors
     rows = viewed_rows(decision, plan.view)
     yield f"{plan.direction.value}: the pods that policies select, by row"
@@ -77,7 +77,7 @@ def verdict_lines(
     direction: DirectionPlan,
     columns: Mapping[int, Sequence[str]] = NOTHING,
 ) -> Iterator[str]:
-    """For each row, the columns with the same verdict: the table, as a policy's author would say it.
+    """For each row, the columns with the same verdict: the table in the words of a policy's author.
 
     `columns` are the `columns_in_words` of some rows, by row id.
     """
@@ -103,7 +103,7 @@ def columns_in_words(row: ViewedRow) -> list[str]:
 
 
 def word_in_words(word: int) -> str:
-    """What a word says: an action and its rule, or which diagram is asked."""
+    """The meaning of a word: an action and its rule, or the diagram that it leads to."""
     if not word & LEAF:
         return f"diagram {diagram_name(word)}"
     return f"{'allowed' if word & ALLOW else 'denied'} by rule {word & ID_MASK}"
@@ -123,7 +123,7 @@ def _more(count: int) -> Iterator[str]:
 
 
 def column_words(decision: DecisionIR, column: ColumnView) -> str:
-    """A peer in words: what of it rules read."""
+    """A peer in words: the attributes that rules read."""
     v = decision.atoms.vocabulary
     words = [describe_selector(v.selectors[bit]) for bit in members(column.bits)]
     words += [describe_peer(v.blocks[at]) for at in members(column.blocks)]
@@ -144,7 +144,7 @@ def rules_of(diagram: Diagram) -> list[int]:
 
 
 def rules_in_words(verdicts: Verdicts, rules: list[int]) -> list[str]:
-    """The rules with their places, the first ones."""
+    """The first rules with their places."""
     shown = [comment(verdicts.rules[rule]) for rule in rules[:MAX_RULES_OF_DIAGRAM]]
     if len(rules) > len(shown):
         shown.append(f"... and {len(rules) - len(shown)} more rules")

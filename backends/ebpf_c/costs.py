@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operations cost in the kernel: the one table that layouts are chosen by.
+"""The cost of operations in the kernel: the one table by which layouts are chosen.
 
-Nanoseconds net of an empty program, with the same key always (`hot`) and with random ones, as
-`tests/bench/costs.py` measured them. Traffic is neither, so the mean of both counts. Between its points
-a cost is interpolated over the logarithm of the size. Ratios matter here, not the figures: another
-machine moves them together.
+Nanoseconds net of an empty program, with the same key always (`hot`) and with random keys, as
+`tests/bench/costs.py` measured them. Real traffic lies between the two, so the mean of both counts.
+Between measured points, a cost is interpolated over the logarithm of the size. Only ratios matter:
+another machine scales all costs together.
 """
 
 from bisect import bisect_left
@@ -17,7 +17,7 @@ from policyc.ir.fast_dataclass import dataclass
 
 @dataclass(frozen=True)
 class Curve:
-    """Cost by size: ascending (size, hot ns, random ns), flat outside them."""
+    """Cost by size: ascending (size, hot ns, random ns), constant outside them."""
 
     what: str
     unit: str
@@ -123,12 +123,12 @@ INSTRUCTIONS_OF_BUCKETS = 60
 INSTRUCTIONS_OF_LPM = 14
 
 MAX_CODE_LEAVES = 256
-"""Of one function: clang's time grows with their square beyond a few hundred."""
+"""The limit of one function: beyond a few hundred, clang's time grows with the square."""
 MAX_CODE_STEPS = 512
-"""Of all diagrams together: the verifier's time, and the instruction cache's room."""
+"""The limit of all diagrams together: the verifier's time, and the instruction cache."""
 HOT_BYTES = 256 * KIB
-"""Nodes of so many bytes cost as if they were always in a cache."""
+"""Up to so many bytes, nodes cost as if they were always in a cache."""
 MAX_FAN_BYTES = 512 * KIB
-"""Of all fans of a bundle: larger ones would take the caches from the cells."""
+"""The limit of all fans of a bundle: larger ones would displace the cells from the caches."""
 MAX_TABLE_BYTES = 256 * MIB
-"""Of one table: a node has other work for its memory."""
+"""The limit of one table: a node needs its memory for other work."""

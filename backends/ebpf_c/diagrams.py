@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The diagrams of services as search trees: each for itself, or as what it changes in one like it.
+"""The diagrams of services as search trees: stored whole, or as the difference from a similar diagram.
 
-A diagram with one answer for a range of services and another for all others, as a rule with a port has
-it, is a range: a quarter of a cache line, and cheaper to ask than a node.
+A diagram with one answer for a range of services and another for all others (a rule with a port) is a
+range: a quarter of a cache line, and cheaper to search than a node.
 
-Where every peer of a pod has a rule of its own beside rules for anyone, there are as many long diagrams
-as peers, and they differ in a step or two. Then a diagram is a range, or a node, with what is its own,
-which leads on into the tree of its *base* everywhere else. That is a step more on the way, but thousands
-of diagrams are as small as those of a port, and all share the lines of their base. Bases, and what is
-like no other, may begin with a fan (`fans.py`).
+If every peer of a pod has a rule of its own beside rules for any peer, there are as many long diagrams
+as peers, and they differ in a step or two. Then a diagram is a range, or a node, with its own steps, and
+leads on into the tree of its *base* everywhere else. That costs one more step per lookup. In return,
+thousands of diagrams are as small as those of a port, and all share the cache lines of their base.
+Bases, and diagrams that resemble no other, may begin with a fan (`fans.py`).
 """
 
 from bisect import bisect_right
@@ -36,14 +36,14 @@ from policyc.ir.viewed import Verdicts
 T = TypeVar("T")
 
 _SAMPLES = 5
-"""Steps of a diagram by which bases like it are looked for."""
+"""The steps of a diagram by which similar bases are found."""
 _SHARE_OF_CHANGES = 4
 """A change has at most one in so many of the steps of the whole diagram, or fits a node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trees:
-    """The word of each cell, and for those that are no leaf the nodes on the longest way to one."""
+    """The word of each cell, and the nodes on the longest path to a leaf; leaves have none."""
 
     words: tuple[int, ...]
     depths: Mapping[int, int]
@@ -53,7 +53,7 @@ class Trees:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A diagram as steps over that of the cell `base`, with None where both are the same."""
+    """A diagram as steps over that of the cell `base`, with None where both are equal."""
 
     base: int
     steps: tuple[tuple[int, int | None], ...]
@@ -65,7 +65,7 @@ def trees_of(
     asked: DiagramLayout | None = None,
     asked_of_long: LongLayout | None = None,
 ) -> Trees:
-    """The words of all cells: leaves where a cell always decides the same, else trees in `nodes`."""
+    """The words of all cells: leaves if a cell always decides the same, else trees in `nodes`."""
     leaves = [verdict_word(allows, rule) for rule, allows in enumerate(verdicts.allows)]
     long = {
         cell: [(lo, leaves[rule]) for lo, rule in diagram]
@@ -95,7 +95,7 @@ def trees_of(
 
 
 class _Bases:
-    """The diagrams that are searched as a whole: fans at once, trees when they are first asked for."""
+    """The diagrams that are stored whole: fans at once, trees on first use."""
 
     def __init__(
         self, whole: Mapping[int, Steps], fans: Mapping[int, FanShape], nodes: Nodes
@@ -108,11 +108,11 @@ class _Bases:
         self._trees: dict[int, int] = {}
 
     def root(self, cell: int) -> tuple[int, int]:
-        """(word, nodes on the longest way) of a diagram, a fan where it is to be one."""
+        """(word, nodes on the longest path) of a diagram; a fan if it should be one."""
         return self._fans.get(cell) or (self.tree(cell), depth_of(len(self.whole[cell])))
 
     def tree(self, cell: int) -> int:
-        """The same as a tree of nodes, which other nodes may lead on into."""
+        """The word of a diagram as a tree of nodes, into which other nodes may lead."""
         if cell not in self._trees:
             self._trees[cell] = self._nodes.tree(self.whole[cell])
         return self._trees[cell]
@@ -125,7 +125,7 @@ def _short(steps: Steps, nodes: Nodes) -> tuple[int, int]:
 
 
 def one_range(steps: Sequence[tuple[int, T]]) -> tuple[int, int, T, T] | None:
-    """(lowest key, highest, what is inside, what is outside) of steps that are no more than that."""
+    """(lowest key, highest, word inside, word outside) of steps that are exactly one range."""
     match steps:
         case [(_, outside), (lowest, inside)]:
             return lowest, NO_KEY, inside, outside
@@ -137,10 +137,10 @@ def one_range(steps: Sequence[tuple[int, T]]) -> tuple[int, int, T, T] | None:
 def _shared(
     long: Mapping[int, Steps], n_nodes: int, asked: DiagramLayout | None
 ) -> tuple[dict[int, Change], Choice | None]:
-    """The changes by which diagrams are cheaper than as trees of their own; none where they are not."""
+    """The changes by which diagrams are cheaper than as trees of their own; none if they are not."""
     of_trees = sum(nodes_of(len(steps)) for steps in long.values())
     if (asked is None and NODE_BYTES * (n_nodes + of_trees) <= costs.HOT_BYTES) or not long:
-        return {}, None  # the cache has all of them
+        return {}, None  # the cache holds all of them
     changes = changes_of(long)
     ranges = sum(one_range(change.steps) is not None for change in changes.values())
     of_changes = -(-ranges // RANGES) + sum(
@@ -178,12 +178,12 @@ def _shared(
 
 
 def _depth(change: Change, long: Mapping[int, Steps]) -> int:
-    """The nodes on the longest way through a change and its base; a range is none."""
+    """The nodes on the longest path through a change and its base; a range is not a node."""
     return _own_depth(change) + depth_of(len(long[change.base]))
 
 
 def _usual_depth(change: Change, long: Mapping[int, Steps]) -> float:
-    """The same where every other flow is one that the change is about."""
+    """The average depth if every other flow is one that the change is about."""
     return _own_depth(change) + depth_of(len(long[change.base])) / 2
 
 
@@ -192,7 +192,7 @@ def _own_depth(change: Change) -> int:
 
 
 def _changed(change: Change, bases: _Bases, nodes: Nodes) -> tuple[int, int]:
-    """(word, depth) of a changed diagram. It leads on to the least part of its base that is enough."""
+    """(word, depth) of a changed diagram. It leads on to the smallest sufficient part of its base."""
     if one_range(change.steps):
         root, depth = bases.root(change.base)
         found = one_range([(lo, root if word is None else word) for lo, word in change.steps])
@@ -208,7 +208,7 @@ def _changed(change: Change, bases: _Bases, nodes: Nodes) -> tuple[int, int]:
 
 
 class _Base:
-    """A diagram that others may be changes of."""
+    """A diagram from which others may differ."""
 
     def __init__(self, cell: int, steps: Steps) -> None:
         self.cell, self.steps = cell, steps
@@ -216,14 +216,14 @@ class _Base:
         self.lowest = [lo for lo, _ in steps]
 
     def at(self, key: int) -> int:
-        """The word of a key."""
+        """The word for a key."""
         return self.steps[bisect_right(self.lowest, key) - 1][1]
 
 
 def changes_of(long: Mapping[int, Steps]) -> dict[int, Change]:
-    """Cell -> what its diagram changes in another's; those without are bases, or like no other.
+    """Cell -> the difference of its diagram from another; cells without one are bases, or unlike others.
 
-    The shortest diagrams are bases: what holds for anyone has no rule of one peer in it.
+    The shortest diagrams are bases: a diagram without rules for one peer is the shortest.
     """
     found: dict[int, Change] = {}
     base_with: dict[tuple[int, int], _Base] = {}
@@ -248,7 +248,7 @@ def _is_worth_it(change: Change, steps: Steps, long: Mapping[int, Steps]) -> boo
 
 
 def _change_of(base: _Base, other: _Base) -> Change:
-    """The diagram `other` over `base`: only around the steps that not both have can they differ."""
+    """The diagram `other` over `base`: they differ only around steps that not both have."""
     events = sorted({lo for lo, _ in base.set ^ other.set})
     steps: list[tuple[int, int | None]] = []
 
@@ -264,7 +264,7 @@ def _change_of(base: _Base, other: _Base) -> Change:
             put(lo, None)
             continue
         put(lo, word)
-        # From the next step on that both have they are the same again.
+        # From the next common step on, they are equal again.
         after = bisect_right(other.lowest, lo)
         until = events[at + 1] if at + 1 < len(events) else NO_KEY
         if after < len(other.lowest) and other.lowest[after] < until:

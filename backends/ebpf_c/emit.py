@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Emit the specialised policy program: the maps it needs, the searches, the diagrams, in readable C.
+"""Emit the specialised first-packet program in readable C: its maps, its searches and its diagrams.
 
-docs/bundle-format.md fixes what the generated part provides to the headers it includes. What the
-policies do not use is not in it. Comments name the rules and their lines, so that a policy's author
-finds the policy in it.
+docs/bundle-format.md fixes what the generated part provides to the headers it includes. Features that
+the policies do not use are not emitted. Comments name the rules and their lines, so that a policy's
+author finds the policy in the program.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -55,7 +55,7 @@ def emit_c(decision: DecisionIR, plan: LookupPlan, verdicts: Verdicts | None = N
 
 
 def classes_in_words(decision: DecisionIR, plan: LookupPlan) -> dict[Direction, list[str]]:
-    """The lines about the rows and columns of each direction, which no verdict changes."""
+    """The lines about the rows and columns of each direction, which do not depend on verdicts."""
     return {each.direction: list(class_lines(decision, each)) for each in plan.used_directions}
 
 
@@ -65,7 +65,7 @@ def c_of(
     classes: Mapping[Direction, Iterable[str]],
     columns: Columns = NO_COLUMNS,
 ) -> str:
-    """The same where the lines about classes are known, and `columns_in_words` of some rows."""
+    """As `emit_c`, with the lines about classes given, and the `columns_in_words` of some rows."""
     parts = [_head(verdicts, plan, classes, columns), _defines(plan)]
     if plan.used_directions:
         parts += [_maps(plan), CLASS_AT, *_diagrams(verdicts, plan)]
@@ -151,7 +151,7 @@ static __always_inline const struct pc_class *pc_class_at(__u32 id)
 
 
 def diagram_lines(verdicts: Verdicts, plan: LookupPlan) -> list[str]:
-    """The diagrams that are not in code, each with what it allows: they are in pc_nodes."""
+    """The diagrams that are not in code, each with the services it allows: they are in pc_nodes."""
     cells = cells_by_tree(plan)
     code = set(plan.code_words)
     there = sorted(word for word in cells if word not in code)
@@ -163,7 +163,7 @@ def diagram_lines(verdicts: Verdicts, plan: LookupPlan) -> list[str]:
         diagram = verdicts.diagrams[cells[word]]
         actions = tuple((lo, verdicts.allows[rule]) for lo, rule in diagram)
         allowed = in_words.get(actions)
-        if allowed is None:  # diagrams of other rules often allow the same
+        if allowed is None:  # diagrams of other rules often allow the same services
             allowed = in_words[actions] = describe_services(_allowed(verdicts, diagram))
         by = ", ".join(map(str, rules_of(diagram)[:MAX_RULES_OF_DIAGRAM]))
         lines.append(f"  {diagram_name(word)}: allows {allowed}; decided by rules {by}")
@@ -240,7 +240,7 @@ TITLES = {
 
 
 def _direction(direction: DirectionPlan) -> list[str]:
-    """pc_ingress() or pc_egress(), and the searches for addresses before it."""
+    """pc_ingress() or pc_egress(), after the searches for addresses."""
     name = direction.direction.value
     title = f"/* {TITLES[direction.direction]}: "
     head = f"static __always_inline __u32 pc_{name}(const struct pc_flow *flow, __u32 service)"

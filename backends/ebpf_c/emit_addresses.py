@@ -11,7 +11,7 @@ PARAMETER = {4: "__be32 address", 6: "const struct pc_addr6 *address"}
 
 
 def emit_addresses(direction: DirectionPlan, family: int) -> str:
-    """The function that finds the column of an address that is no pod's."""
+    """The function that finds the column of an address that no pod holds."""
     address, short = direction.addresses[family], direction.short
     head = f"static __always_inline __u32 pc_column{family}_{short}({PARAMETER[family]})\n{{"
     match address.layout:
@@ -75,7 +75,7 @@ def _locals4() -> list[str]:
 
 
 def _locals6(runs: list[tuple[str, str]]) -> list[str]:
-    """The halves of the address that some comparison reads."""
+    """The 64-bit halves of the address that some comparison reads."""
     halves = ["\t__u64 hi = pc_addr6_high(address);"]
     if any(int(at, 16) & LOW_HALF for at, _ in runs):
         halves.append("\t__u64 lo = pc_addr6_low(address);")

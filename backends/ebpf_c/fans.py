@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fans: long diagrams of services, or halves of addresses, that begin with a table over leading bits.
+"""Fans: tables over leading bits, at the root of long service diagrams or of 16-bit parts of addresses.
 
-Each level of a tree waits for the one above it, and thousands of ports have five. One word of a fan
-leads past most of them, or to the answer itself. Fans are lines among the nodes, and compete for the
-same cache: those of one part share `costs.MAX_FAN_BYTES`, and one is in proportion to its steps.
+Each level of a tree waits for the one above it, and thousands of ports need five levels. One word of a
+fan skips most of them, or is the answer itself. Fans are cache lines among the nodes and compete for the
+same cache. So the fans of one layout share `costs.MAX_FAN_BYTES`, and the size of a fan is in proportion
+to its steps.
 """
 
 from bisect import bisect_right
@@ -30,7 +31,7 @@ _BYTES_PER_STEP = 256
 
 @dataclass(frozen=True, slots=True)
 class FanShape:
-    """A fan of a diagram: as `Nodes.fan` takes it, the nodes on the longest way below, all lines."""
+    """A fan: the arguments of `Nodes.fan`, the nodes on the longest path below, all cache lines."""
 
     below: int
     kinds: int
@@ -41,7 +42,7 @@ class FanShape:
 def fans_of(
     long: Mapping[int, Steps], n_nodes: int, asked: LongLayout | None
 ) -> tuple[dict[int, FanShape], Choice | None]:
-    """Cell -> its fan, of long diagrams that are searched as a whole; none where trees are cheaper.
+    """Cell -> its fan, of long diagrams that are stored whole; none if trees are cheaper.
 
     `n_nodes`: nodes beside these diagrams.
     """
@@ -76,9 +77,9 @@ def shapes_of(long: Mapping[int, Steps], *, has_others: bool = True) -> dict[int
 
 
 def shape_of(steps: Steps, room: int, *, has_others: bool = True) -> FanShape:
-    """The fan that asks as many bits as there is room for, in bytes, and no more than it gains from.
+    """The fan over as many bits as fit in the room, in bytes, and no more than improve it.
 
-    `has_others`: whether there are keys of other kinds than the fan's, as of services.
+    `has_others`: whether there are keys of other kinds than the fan's, as for services.
     """
     starts = [lo for lo, _ in steps]
     kinds = 1

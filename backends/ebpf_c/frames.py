@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a layout has before any verdict is known: the rows, columns and addresses that rules tell apart.
+"""Frames: the part of a layout without verdicts: the rows, columns and addresses that rules need.
 
-It depends on what the policies read, not on what they say about it: a changed port leaves it as it is.
-The trees of addresses are the first nodes, so that their places do not depend on verdicts either.
+A frame depends on the fields that the policies read, not on their verdicts: a changed port leaves it
+unchanged. The trees of addresses are the first nodes, so their places do not depend on verdicts either.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ from policyc.ir.views import View, view_of
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """How much may become code, and layouts that are asked for rather than chosen."""
+    """The limits of code, and layouts that are requested instead of chosen."""
 
     leaves: int = costs.MAX_CODE_LEAVES
     steps: int = costs.MAX_CODE_STEPS
@@ -50,7 +50,7 @@ class Budgets:
 
 MEASURED = Budgets()
 NO_CODE = Budgets(0, 0)
-"""Everything by table, however small: tests and benchmarks ask for it."""
+"""Everything in tables, however small: for tests and benchmarks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Frames:
-    """Both directions, the nodes that addresses are searched in, and the protocols told apart."""
+    """Both directions, the nodes for address lookups, and the distinguished protocols."""
 
     directions: Mapping[Direction, Frame]
     nodes: tuple[Node, ...]
@@ -120,9 +120,9 @@ def _frame(decision: DecisionIR, direction: Direction, nodes: Nodes, budgets: Bu
 
 
 def roomy(used: int, spare: int) -> Size:
-    """Room for what is there and for more; a few more or less ids give the same capacity.
+    """Capacity for the current ids and for more; a few ids more or less give the same capacity.
 
-    The same capacity is the same program, so that a small change of policy compiles nothing anew.
+    The same capacity gives the same program, so a small policy change needs no compilation.
     """
     wanted = used + max(spare, used // 4)
     grid = max(64, 1 << max(0, int(log2(wanted)) - 3))

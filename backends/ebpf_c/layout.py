@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose layouts for the eBPF target by the cost model: what becomes code, what tables, and how large.
+"""Choose layouts for the eBPF target by the cost model: which parts become code or tables, their sizes.
 
-Every choice is kept with what it was chosen from (`--explain-layout`).
+Every choice is kept with its candidates (`--explain-layout`).
 """
 
 from collections import Counter
@@ -34,12 +34,12 @@ from policyc.ir.trees import (
 from policyc.ir.viewed import Verdicts, ViewedTable, verdicts_of
 
 ENDPOINTS = 65536
-"""Endpoints of the whole cluster that a node can tell apart."""
+"""The number of endpoints of the whole cluster that a node can distinguish."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A plan, how it came to be, and what was laid out."""
+    """A plan, its choices, and its verdicts."""
 
     plan: LookupPlan
     choices: tuple[Choice, ...]
@@ -50,7 +50,7 @@ class Layout:
 def choose_layout(
     decision: DecisionIR, budgets: Budgets = MEASURED, counters: Counters = Counters.BYTES
 ) -> LookupPlan:
-    """The plan for one Decision IR. HostError where the tables would not fit in memory."""
+    """The plan for one Decision IR. HostError if the tables would not fit in memory."""
     return explained_layout(decision, budgets, counters).plan
 
 
@@ -104,7 +104,7 @@ def _direction(
             direction, view, CellLayout.DENSE, frame.rows, frame.columns, (), (), {}
         )
         return unused, []
-    # The node adds entries: a table half full still has short ways.
+    # The node adds entries: in a half-full table lookups are still short.
     n_special = _special_cells(verdicts.tables[direction])
     buckets = 1 << max(4, (2 * (n_special + 512) // SLOTS - 1).bit_length())
     choice = _cells(direction, frame.rows, frame.columns, buckets, budgets.cells)
@@ -164,7 +164,7 @@ def _cells(
 def _code_words(
     verdicts: Verdicts, trees: Trees, n_nodes: int, budget: int
 ) -> tuple[tuple[int, ...], Choice]:
-    """The trees emitted as code: the most used ones, as long as the whole gets cheaper.
+    """The trees emitted as code: the most used ones, as long as the total cost falls.
 
     One more in code makes that one faster, and the question which it is dearer for all.
     """
@@ -208,7 +208,7 @@ def _code_words(
 
 
 def _weights(verdicts: Verdicts, words: tuple[int, ...]) -> tuple[dict[int, int], dict[int, int]]:
-    """How many (row, column) ids meet each tree, and the steps of its diagram."""
+    """The number of (row, column) ids that meet each tree, and the steps of its diagram."""
     weight: dict[int, int] = {}
     steps: dict[int, int] = {}
     diagrams: tuple[Diagram, ...] = verdicts.diagrams

@@ -31,25 +31,25 @@ BUCKET_FIELDS = (
     "filled",
     *(f"zero{at}" for at in range(3)),
 )
-"""Keys first, each a little-endian 64-bit number with the row above; then the words, and 1."""
+"""Keys first, each a little-endian 64-bit number: column, then row. Then the words, and 1."""
 
 EFFECT_FIELDS = ("kinds", "rule", "every_low", "every_high", "slack_low", "slack_high")
 _EFFECT = struct.Struct("<IIQQ")
 LIMITED_SOURCES = 65536
 EVENT_PACES = 4096
-"""Pairs of a rule and a source that are remembered: PC_LIMITED of runtime/datapath/limit.h."""
+"""The capacity for pairs of a rule and a source: PC_LIMITED of runtime/datapath/limit.h."""
 ANSWER_FIELDS = tuple(
     f"{part}_{half}" for part in ("due", "sent", "withheld") for half in ("low", "high")
 )
 
 EVENT_BYTES = 262144
-"""The room for events that nobody has read yet: PC_EVENT_BYTES of runtime/datapath/events.h."""
+"""The room for unread events: PC_EVENT_BYTES of runtime/datapath/events.h."""
 EVENT_COUNT_FIELDS = tuple(
     f"{part}_{half}" for part in ("due", "written", "withheld", "lost") for half in ("low", "high")
 )
 
 Data = bytes | bytearray
-"""The bytes of a file: large ones stay where they were made."""
+"""The bytes of a file: large ones are not copied."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Seed:
 def make_seeds(
     decision: DecisionIR, plan: LookupPlan, verdicts: Verdicts | None = None
 ) -> tuple[Seed, ...]:
-    """Every map of a generation, with what it starts from."""
+    """Every map of a generation, with its initial contents."""
     ids = {each.direction: (each.row_ids, each.column_ids) for each in plan.used_directions}
     addresses = {
         direction.direction: [
@@ -83,7 +83,7 @@ def make_seeds(
 def seeds_of(
     verdicts: Verdicts, plan: LookupPlan, addresses: Mapping[Direction, Sequence[Seed]]
 ) -> tuple[Seed, ...]:
-    """The same where the `address_seeds` of each direction are known."""
+    """As `make_seeds`, with the `address_seeds` of each direction given."""
     seeds: list[Seed] = []
     if plan.used_directions:
         seeds.append(Seed("pc_class", "array", plan.endpoints, plan.class_fields, b""))
@@ -106,7 +106,7 @@ def seeds_of(
 
 
 def _effects(verdicts: Verdicts, plan: LookupPlan) -> Iterator[Seed]:
-    """What rules ask for by their ids, and what answering and counting need."""
+    """The effects of rules by their ids, and the maps that rejects, limits and events need."""
     if not plan.effects:
         return
     data = bytearray(_EFFECT.size * (max(verdicts.effects) + 1))
@@ -150,12 +150,12 @@ def _cells(table: ViewedTable, plan: LookupPlan, direction: DirectionPlan) -> It
 
 
 def usual_word(words: Sequence[int], counts: Sequence[int]) -> int:
-    """The word that most columns of a row have; the smallest of several."""
+    """The most frequent word of a row's columns; the smallest of several."""
     return min(zip(words, counts, strict=True), key=lambda pair: (-pair[1], pair[0]))[0]
 
 
 def _dense(table: ViewedTable, plan: LookupPlan, direction: DirectionPlan) -> bytearray:
-    """The dense table up to the last row in use; what nobody placed is the word 0."""
+    """The dense table up to the last row in use; a pair without a cell has the word 0."""
     size = 4 * direction.columns.capacity
     out = bytearray(size * (len(table.of_row) + FIRST_ROW))
     places: dict[int, int] = {}
@@ -171,7 +171,7 @@ def _dense(table: ViewedTable, plan: LookupPlan, direction: DirectionPlan) -> by
 def address_seeds(
     decision: DecisionIR, direction: DirectionPlan, address: AddressPlan
 ) -> Iterator[Seed]:
-    """The tables in which the columns of a family's addresses are found, beside the nodes."""
+    """The tables in which the columns of a family's addresses are looked up, beside the nodes."""
     name = f"{address.family}_{direction.short}"
     if address.layout is AddressLayout.LPM:
         columns = viewed_columns(decision, direction.view)

@@ -2,6 +2,6 @@
 """The Decision IR as LLVM IR: for this process (native code) and for the kernel (BPF without clang).
 
 Text with no assumption about the target: `text`, `trees`. Native: `layout` chooses tables and code,
-`kernels` writes the module, `host` compiles it, `ends` and `batch` are what goes in and out, `native`
-is what others use. Needs the extra `native` (llvmlite, numpy).
+`kernels` writes the module, `host` compiles it, `ends` and `batch` define inputs and outputs, and
+`native` is the interface for callers. Needs the extra `native` (llvmlite, numpy).
 """

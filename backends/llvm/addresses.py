@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""@find4 and @find6: from raw addresses to ends, by code where there are few runs, else by search."""
+"""@find4 and @find6: from raw addresses to ends, by code if there are few runs, else by search."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from policyc.backends.llvm.trees import Halves, Key, Steps, Word, emit_tree, ret
 
 
 def write_find(module: Module, family: int, steps: Steps, limits: Limits) -> None:
-    """@find4, @find6: the end that holds an address, or the one for addresses like it."""
+    """@find4, @find6: the end that holds an address, or the end for all addresses of its run."""
     if len(steps) <= limits.code_addresses:
         _write_find_by_code(module, family, steps)
     else:
@@ -63,13 +63,13 @@ def _write_find_by_search(module: Module, family: int, steps: Steps) -> None:
 
 
 def _whole(fn: Function, high: str, low: str) -> str:
-    """An i128 of two halves."""
+    """An i128 from two 64-bit halves."""
     shifted = fn.let(f"shl i128 {fn.widened(high, 64, 128)}, 64")
     return fn.let(f"or i128 {shifted}, {fn.widened(low, 64, 128)}")
 
 
 def _starts_table(starts: list[int], family: int) -> Array:
-    """Ascending addresses as compiled code loads them: u32, or u128 as a host stores it."""
+    """Ascending addresses as native code loads them: u32, or u128 as a host stores it."""
     if family == 4:
         return np.array(starts, dtype=np.uint32)
     raw = b"".join(start.to_bytes(16, "little") for start in starts)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a batch is: columns of flows going in, columns of verdicts coming out, all numpy arrays.
+"""Batches: columns of flows as input, columns of verdicts as output, all numpy arrays.
 
-A verdict word is `rule << 1 | allowed`. Rule ids are those of the Decision IR; after its last come the
-verdicts that no rule gives (`Special`), in this order.
+A verdict word is `rule << 1 | allowed`. Rule ids are those of the Decision IR. After its last id come
+the verdicts that no rule gives (`Special`), in this order.
 """
 
 from dataclasses import dataclass
@@ -19,16 +19,16 @@ class Special(IntEnum):
     """Verdicts that no rule gives, all of them ALLOW; the value counts from the last rule id."""
 
     OUTSIDE = 1
-    """The end is no endpoint (A3)."""
+    """The end is not an endpoint (A3)."""
     TO_ITSELF = 2
     """Both ends are the same pod (A23)."""
     NEIGHBOURS = 3
     """IPv6 neighbour discovery (A26)."""
     FROM_ITS_NODE = 4
-    """From the node that the destination runs on (A22)."""
+    """The flow is from the node that the destination runs on (A22)."""
 
     def word(self, n_rules: int) -> int:
-        """Its verdict word where the Decision IR has so many rules."""
+        """Its verdict word, if the Decision IR has so many rules."""
         return (n_rules + self - 1) << 1 | 1
 
 
@@ -54,5 +54,5 @@ class Verdicts:
 
 
 def words(values: "npt.ArrayLike") -> Words:
-    """Numbers as a column that compiled code can read: 32 bits each, side by side."""
+    """Numbers as a column that native code can read: contiguous, 32 bits each."""
     return np.ascontiguousarray(values, dtype=np.uint32)

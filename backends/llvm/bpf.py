@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The policy program as a BPF object, by llvmlite: no clang, no headers.
+"""The first-packet program as a BPF object, by llvmlite: no clang, no headers.
 
-The program without its policy is kept as bitcode (`prebuilt/`, made by `make prebuilt`). Here it gets
-the sizes of its maps, the constants and the searches in code of one lookup plan; maps that the plan has
-not are taken out; then LLVM inlines, folds and writes the object.
+The program without its policy is kept as bitcode (`prebuilt/`, made by `make prebuilt`). This module
+adds the map sizes, the constants and the search code of one lookup plan, and removes maps that the plan
+does not have. Then LLVM inlines, folds and writes the object.
 """
 
 import re
@@ -39,13 +39,13 @@ PLACE_HOLDERS = {
     "pc_cidr4_eg": 2047934478,
     "pc_cidr6_eg": 2047934479,
 }
-"""The number that stands for a map's size in the shell."""
+"""The number that stands for a map's size in the fixed part of the program."""
 OF_EFFECTS = (
     *("pc_effects", "pc_quotes", "pc_answers"),
     *("pc_limits", "pc_limits_out"),
     *("pc_events", "pc_event_count", "pc_event_paces"),
 )
-"""Maps that are there where rules ask for more than an action; pc_effects is as large as pc_counts."""
+"""Maps that exist only if rules have effects; pc_effects is as large as pc_counts."""
 _POINTER = "!DIDerivedType(tag: DW_TAG_pointer_type, "
 _POINTED_TO = re.compile(
     r'^!(\d+) = .*!DICompositeType\(tag: DW_TAG_structure_type, name: "(?:bpf_flow_keys|bpf_sock)"',
@@ -56,16 +56,16 @@ _DECLARED = re.compile(r"^declare .*@pc_(constant|diagram|column4|column6)\(.*$"
 
 
 def policy_text(verdicts: Verdicts, plan: LookupPlan, seeds: tuple[Seed, ...]) -> str:
-    """The IR of the policy program; `seeds` say which maps there are, and how large."""
+    """The IR of the first-packet program; `seeds` name the maps and give their sizes."""
     sizes = {seed.map_name: seed.entries for seed in seeds}
     text = specialised(shell_text(), sizes, plan)
     return f"{text}\n{known_functions(verdicts, plan)}"
 
 
 def specialised(shell: str, sizes: Mapping[str, int], plan: LookupPlan) -> str:
-    """The shell's IR with the maps of one plan, without the functions that are defined for it."""
+    """The fixed part's IR with the maps of one plan, without the functions that are defined for it."""
     text = _DECLARED.sub("", shell)
-    # Rule ids are compared with the size of their counters, whether there are counters or not.
+    # Rule ids are compared with the size of their counters, even if there are no counters.
     numbers = {**dict.fromkeys(PLACE_HOLDERS, 1), **sizes, "pc_counts": plan.rules.capacity}
     for name, holder in PLACE_HOLDERS.items():
         text = text.replace(str(holder), str(numbers[name]))
@@ -86,21 +86,21 @@ def specialised(shell: str, sizes: Mapping[str, int], plan: LookupPlan) -> str:
 
 
 def _is_shared(name: str) -> bool:
-    """What is there in every policy program: the program, its licence, the maps of the hooks."""
+    """Whether every first-packet program has it: the program, its licence, the maps of the hooks."""
     return name not in PLACE_HOLDERS and name not in OF_EFFECTS
 
 
 @cache
 def shell_text() -> str:
-    """The IR of the shell."""
+    """The IR of the fixed part (policy_shell.bpf.c)."""
     return shell_of((resources.files("policyc.backends.llvm") / "prebuilt" / SHELL).read_bytes())
 
 
 def shell_of(bitcode: bytes) -> str:
-    """Bitcode of the shell, also by an older LLVM, as the IR of this one.
+    """Bitcode of the fixed part, also of an older LLVM, as this LLVM's IR.
 
-    The types that struct __sk_buff only points to become void: LLVM declares such types in BTF in the
-    order of their addresses in memory, and equal IR would not give equal bytes.
+    The types that struct __sk_buff only points to become void. LLVM declares such types in BTF in the
+    order of their addresses in memory, so equal IR would not give equal bytes.
     """
     text = str(binding.parse_bitcode(bitcode, binding.create_context()))
     for number in _POINTED_TO.findall(text):
@@ -115,10 +115,10 @@ def llvm_version() -> str:
 
 
 def compile_text(text: str) -> bytes:
-    """The object; InternalError where LLVM refuses the IR."""
+    """The object; InternalError if LLVM refuses the IR."""
     _initialize()
     try:
-        # A context of its own: in a shared one names get numbers that depend on what came before.
+        # A context of its own: in a shared one, the numbers in names depend on earlier modules.
         module = binding.parse_assembly(text, binding.create_context())
         module.verify()
     except RuntimeError as failure:

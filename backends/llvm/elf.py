@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Take the debug sections out of a relocatable ELF object: BTF stays, DWARF has no reader on a node.
+"""Remove the debug sections of a relocatable ELF object: BTF stays, DWARF has no reader on a node.
 
-Only what LLVM writes for BPF is understood: 64 bits, little-endian, ordinary section numbers. Source:
-the System V ABI, gABI 4.1, chapters 4 (sections, symbols, relocations).
+Only the ELF that LLVM writes for BPF is supported: 64 bits, little-endian, ordinary section numbers.
+Source: the System V ABI, gABI 4.1, chapters 4 (sections, symbols, relocations).
 """
 
 import struct
@@ -19,7 +19,7 @@ DEBUG = (b".debug_", b".rel.debug_")
 
 @dataclass(frozen=True)
 class _Section:
-    """A section header's fields, and what it describes."""
+    """A section header's fields, and the section's contents."""
 
     name: bytes
     fields: tuple[int, ...]
@@ -100,7 +100,7 @@ def _sections(data: bytes, header: tuple[int, ...]) -> list[_Section]:
 
 
 def _renumbered(section: _Section, number: dict[int, int]) -> _Section:
-    """The section with the new numbers of those it names."""
+    """The section with the new numbers of the sections that it refers to."""
     if section.type == 0:
         return section
     changed = section.with_fields(link=number.get(section.link, 0))
@@ -112,13 +112,13 @@ def _renumbered(section: _Section, number: dict[int, int]) -> _Section:
 
 
 def _symbols(table: bytes, number: dict[int, int]) -> bytes:
-    """The symbols keep their places, which relocations name."""
+    """The symbols keep their places, to which relocations refer."""
     out = bytearray()
     for name, info, other, at, value, size in SYMBOL.iter_unpack(table):
         if at == 0 or at >= SPECIAL:
             out += SYMBOL.pack(name, info, other, at, value, size)
         elif at in number:
             out += SYMBOL.pack(name, info, other, number[at], value, size)
-        else:  # a section's own symbol, or a label in it
+        else:  # the section's own symbol, or a label in it
             out += SYMBOL.pack(0, 0, 0, ABSOLUTE, 0, 0)
     return bytes(out)

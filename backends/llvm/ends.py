@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ends of flows as numbers: for each what compiled code reads of it, in one family.
+"""The ends of flows as numbers: the fields of each end that native code reads, in one family.
 
-An end is placed as `ir/lookup.py` does it: an endpoint in its row and column, a node or an address in
-its column. What the tables cannot say has no number: endpoints whose address nobody has said, hosts
-that policies guard, and classes that the Decision IR was not made for.
+An end is placed as in `ir/lookup.py`: an endpoint in its row and column, a node or an address in its
+column. An end that the tables do not cover has no number: an endpoint of unknown address, a node under
+host policy, a class that the Decision IR was not made for.
 """
 
 from dataclasses import dataclass, field
@@ -24,26 +24,26 @@ from policyc.ir.universe import Address, End, Endpoint, Node, end_address
 NOWHERE = 0xFFFF_FFFF
 NOBODY = 0xFFFF_FFFE
 NARROW, WIDE = 8, 16
-"""Fields of an end in memory: WIDE where a rule tells the own node from others, NARROW elsewhere."""
+"""Fields of an end in memory: WIDE if a rule distinguishes the own node from others, else NARROW."""
 _LINK_LOCAL = (0xFE80 << 112, 0xFEC0 << 112)
 _MULTICAST = (int(LINK_MULTICAST.network_address), int(LINK_MULTICAST.broadcast_address) + 1)
 
 
 class Field(IntEnum):
-    """The place of a field among those of an end."""
+    """The index of a field of an end."""
 
     EGRESS_ROW = 0
     INGRESS_ROW = 1
     EGRESS_COLUMN = 2
     INGRESS_COLUMN = 3
     POD = 4
-    """From 1 on; 0: not a pod of its own."""
+    """From 1 on; 0: the end is not a pod of its own."""
     SPEAKS_FOR = 5
-    """The node that generated what this end sends, else NOBODY."""
+    """The node that generated the flows of this end, else NOBODY."""
     HOME = 6
     """The node that a pod runs on, else NOWHERE."""
     ON_LINK = 7
-    """1 where an IPv6 destination is on the link: neighbour discovery (A26)."""
+    """1 if an IPv6 destination is on the link: neighbour discovery (A26)."""
     NEAR_EGRESS = 8
     NEAR_INGRESS = 9
     """Columns for subjects that run on this node."""
@@ -53,7 +53,7 @@ class Field(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """One end over the Decision IR; `row` None: no endpoint. Nodes and pods are numbers."""
+    """One end over the Decision IR; `row` None: not an endpoint. Nodes and pods are numbers."""
 
     row: int | None
     column: int
@@ -79,7 +79,7 @@ class Ends:
     _held: dict[int, dict[int, int]] = field(default_factory=lambda: {4: {}, 6: {}})
 
     def add(self, end: End, family: int) -> int | None:
-        """The number of an end in flows of a family; None where the tables have no place for it."""
+        """The number of an end in flows of a family; None if the tables have no place for it."""
         if not isinstance(end, Endpoint | Node):
             return self._address(end)
         key = (end, family)
@@ -89,7 +89,7 @@ class Ends:
         return self._added[key]
 
     def hold(self, address: Address, end: End) -> None:
-        """Raw addresses equal to this one are that end, a pod or a node."""
+        """Record that raw addresses equal to this one are that end, a pod or a node."""
         number = self.add(end, address.version)
         if number is None:
             raise InternalError(f"{address} is of an end that the tables have no place for")
@@ -133,7 +133,7 @@ class Ends:
 
     @property
     def is_wide(self) -> bool:
-        """Whether a node is another peer to the pods that run on it."""
+        """Whether a node is another peer to the pods that run on it than to other pods."""
         return any(end.near_column != end.column for end in self.placed)
 
     def _number(self, key: object, placed: Placed) -> int:
@@ -147,7 +147,7 @@ class Ends:
         return self._run(family, atom, _is_on_link(int(address), family))
 
     def _run(self, family: int, atom: int, is_on_link: bool) -> int:
-        """Addresses of one atom: those on the link apart from the others."""
+        """Addresses of one atom; addresses on the link are separate."""
         key = (family, atom, is_on_link)
         found = self._numbers.get(key)
         if found is None:
@@ -184,7 +184,7 @@ class Ends:
         )
 
     def _class(self, endpoint: Endpoint) -> tuple[Row, list[EndpointColumn]]:
-        """By its record: replicas of one name may be at different addresses."""
+        """The class by its record: replicas of one name may have different addresses."""
         if endpoint not in self._classes:
             classifier = self.decision.atoms.classifier
             self._classes[endpoint] = classifier.place(endpoint, classifier.places(endpoint))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile a module for the processor that this process runs on. Nothing is kept between modules."""
+"""Compile a module for the processor that this process runs on. No state is shared between modules."""
 
 import ctypes
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from policyc.backends.llvm.modules import TABLES, Array, Module
 
 @dataclass
 class Compiled:
-    """Machine code and the tables that it reads; both live as long as this does."""
+    """Machine code and the tables that it reads; both live as long as this object."""
 
     module: Module
     _engine: binding.ExecutionEngine
 
     def run(self, name: str, count: int, columns: list[Array]) -> None:
-        """Call a function over columns of `count` elements, its inputs and then its outputs."""
+        """Call a function over columns of `count` elements: its inputs, then its outputs."""
         addresses = [column.ctypes.data for column in columns]
         kinds = [ctypes.c_size_t, *([ctypes.c_void_p] * (len(columns) + 1))]
         function = ctypes.CFUNCTYPE(None, *kinds)(self._engine.get_function_address(name))
@@ -30,7 +30,7 @@ class Compiled:
 
 
 def compile_module(module: Module) -> Compiled:
-    """Verify, optimise and translate. LLVM names functions: two modules never meet in one engine."""
+    """Verify, optimise and translate. LLVM names functions, so each module has an engine of its own."""
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     parsed = binding.parse_assembly(module.text)

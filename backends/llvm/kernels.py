@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The module for one Decision IR: loops over batches, around the decision as code and tables.
 
-Takes a layout and the address books; gives LLVM IR text and the tables that it reads. What a batch is:
-`batch`; the fields of an end: `ends`.
+Input: a layout and the address books. Output: LLVM IR text and the tables that it reads. `batch` defines
+batches; `ends` defines the fields of an end.
 """
 
 from collections.abc import Callable, Mapping
@@ -46,13 +46,13 @@ def _word_of(fn: Function, direction: Direction, row: str, column: str, service:
 
 
 def _service_of(fn: Function, column: str, at: str) -> tuple[str, str]:
-    """The service key at an index, and what diagrams are asked with."""
+    """The service key at an index, and the key for diagram lookups."""
     key = fn.load(32, column, at)
     return key, fn.call("i32", "service", [("i32", key), ("ptr", "%segments")])
 
 
 def _plain(fn: Function, layout: Layout, word: str) -> str:
-    """The verdict word, without what only a flow from a pod's own node asks for."""
+    """The verdict word, without the flag that only flows from a pod's own node use."""
     return fn.let(f"and i32 {word}, {OWN_NODE - 1}") if layout.binds_own_node else word
 
 
@@ -83,7 +83,7 @@ def write_verdicts(module: Module, layout: Layout, is_wide: bool) -> None:
         return lambda each: fn.load(32, "%ends", fn.let(f"add i64 {record}, {each}"))
 
     def column_of(subject: Callable[[Field], str], peer: Callable[[Field], str], far: Field) -> str:
-        """The peer's column; a node's is another one where the subject runs on it."""
+        """The peer's column; for a node, another one if the subject runs on it."""
         column = peer(far)
         if not is_wide:
             return column

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the shell of the policy program asks of a policy, as LLVM IR: constants, and searches in code.
+"""The policy-dependent functions of the first-packet program, as LLVM IR: constants and search code.
 
-The shell (`runtime/datapath/policy_shell.bpf.c`) declares four functions; here they are defined for one
-lookup plan. All of them are inlined, so that what the policies do not use is optimised away.
+The fixed part (`runtime/datapath/policy_shell.bpf.c`) declares four functions. Here they are defined for
+one lookup plan. All of them are inlined, so code that the policies do not use is optimised away.
 """
 
 from policyc.backends.llvm.text import Function
@@ -99,7 +99,7 @@ def _diagrams(verdicts: Verdicts, plan: LookupPlan) -> str:
 
 
 def _columns(plan: LookupPlan, family: int) -> str:
-    """The columns of addresses of a family, where they are found by code; 0 where they are not."""
+    """The columns of addresses of a family, if they are found by code; else 0."""
     parameters = "i32 %address" if family == 4 else "i64 %high, i64 %low"
     fn = Function(f"define internal i32 @pc_column{family}(i32 %side, {parameters}) {INLINE}")
     trees: dict[int, Steps] = {}

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Decision IR as arrays, and which parts are code and which are tables.
+"""The Decision IR as arrays, and the choice between code and tables for each part.
 
-Rows that decide alike are one, and so are columns; only the rule layer is stored, because a rule says
-its action (that the action layer agrees is checked here). Costs, measured at 1000 policies on one core
-(tests/bench/native.py): a table in cache is cheaper than a branch that cannot be foretold, so only
-what is very small becomes code, and only what would leave the caches is searched for.
+Rows that decide alike are stored once, and so are columns. Only the rule layer is stored, because a rule
+implies its action (this module checks that the action layer agrees). Costs, measured at 1000 policies on
+one core (tests/bench/native.py): a table in cache is cheaper than an unpredictable branch. So only very
+small parts become code, and only parts larger than the caches use a search.
 """
 
 from array import array
@@ -23,18 +23,19 @@ from policyc.ir.policy import Action, Direction
 from policyc.ir.services import ALL_SERVICES
 
 OWN_NODE = 1 << 31
-"""Of the word of a rule that also denies what a pod's own node generates (A22)."""
+"""A flag of the word of a rule that also denies flows that a pod's own node generates (A22)."""
 N_KEYS = ALL_SERVICES.spans[-1][1] + 1
 Table = npt.NDArray[np.unsignedinteger[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Where code ends and where dense tables end.
+    """The limits of code and of dense tables.
 
-    `code_steps`: so many steps, of all diagrams together, become branches. `code_segments`: so many
-    runs of services are told apart by branches. `code_addresses`: so many runs of addresses of one
-    family are. `dense_bytes`: the leaves of every diagram for every run of services, at most.
+    `code_steps`: the number of steps, of all diagrams together, that may become branches.
+    `code_segments`: the number of service runs that branches may distinguish. `code_addresses`: the same
+    for address runs of one family. `dense_bytes`: the size limit of the leaves of every diagram for
+    every run of services.
     """
 
     code_steps: int = 16
@@ -77,7 +78,7 @@ Leaves = Code | Dense | Searched
 class Grid:
     """One direction: `cells[row_of[row], column_of[column]]` is a diagram's number.
 
-    The last row of `cells` is that of ends which are no endpoints.
+    The last row of `cells` is the row of ends that are not endpoints.
     """
 
     row_of: Words
@@ -86,23 +87,23 @@ class Grid:
 
     @property
     def outside(self) -> int:
-        """The row of ends that are no endpoints."""
+        """The row of ends that are not endpoints."""
         return len(self.cells) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Everything that compiled code reads, but for the ends of flows."""
+    """Everything that native code reads, except the ends of flows."""
 
     grids: dict[Direction, Grid]
     leaves: Leaves
     n_rules: int
     binds_own_node: bool = False
-    """Some words have OWN_NODE: of rules that also deny what a pod's own node generates (A22)."""
+    """Some words have OWN_NODE: rules that also deny flows that a pod's own node generates (A22)."""
 
 
 def narrow(values: Sequence[int] | npt.NDArray[Any]) -> Table:
-    """The numbers in the fewest bytes that hold every one of them."""
+    """The numbers in the narrowest type that holds all of them."""
     found = np.asarray(values, dtype=np.uint32)
     most = int(found.max(initial=0))
     kind = np.uint8 if most < 1 << 8 else np.uint16 if most < 1 << 16 else np.uint32
@@ -110,7 +111,7 @@ def narrow(values: Sequence[int] | npt.NDArray[Any]) -> Table:
 
 
 def lay_out(decision: DecisionIR, limits: Limits = DEFAULT_LIMITS) -> Layout:
-    """Choose for a Decision IR. InternalError where its two layers disagree."""
+    """Choose for a Decision IR. InternalError if its two layers disagree."""
     _check_layers(decision)
     n_rules = len(decision.rules)
     used = sorted({cell.rule for cell in decision.cells})
@@ -152,13 +153,13 @@ def _grid(table: tuple[tuple[int, ...], ...], of_cell: Words, outside: int) -> G
         out[:] = of_cell[array("I", row)]  # numpy reads an array in half the time of a tuple
     columns = np.ascontiguousarray(dense.T)
     column_of = words(_interned(column.tobytes() for column in columns)[0])
-    at = np.unique(column_of, return_index=True)[1]  # where each is first, in order of its number
+    at = np.unique(column_of, return_index=True)[1]  # the first index of each number
     cells = np.vstack([dense[:, at], np.full((1, len(at)), outside, dtype=np.uint32)])
     return Grid(words(row_of), column_of, narrow(cells))
 
 
 def _interned(items: Iterable[Any]) -> tuple[list[int], list[Any]]:
-    """(number of each, the different ones in order of number)."""
+    """(number of each, the distinct ones in order of number)."""
     numbers: dict[Any, int] = {}
     found = [numbers.setdefault(item, len(numbers)) for item in items]
     return found, list(numbers)

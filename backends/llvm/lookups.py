@@ -10,7 +10,7 @@ from policyc.ir.policy import Direction
 
 
 def write_service(module: Module, leaves: Leaves, limits: Limits) -> None:
-    """@service: what diagrams are asked with, from a service key: a segment, or the key itself."""
+    """@service: the key for diagram lookups, from a service key: a segment, or the key itself."""
     fn = Function(f"define internal i32 @service(i32 %key, ptr %segments) {INLINE}")
     match leaves:
         case Dense(starts) if len(starts) <= limits.code_segments:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A module of functions over batches: what all of them share.
+"""A module of functions over batches: the part that all of them share.
 
-Tables stay outside the module, as arrays whose addresses come with each call: a megabyte of constants
-would be printed, parsed and copied for nothing.
+Tables stay outside the module, as arrays whose addresses are arguments of each call. A megabyte of
+constants in the module would be printed, parsed and copied for nothing.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from policyc.backends.llvm.text import Function
 Array = npt.NDArray[Any]
 LEAF_TABLES = ("segments", "first", "lows", "leaves")
 TABLES = ("ends", "egress", "ingress", *LEAF_TABLES, "starts4", "found4", "starts6", "found6")
-"""The order in which calls pass the addresses of tables; one that is not used is null."""
+"""The order in which calls pass the addresses of tables; an unused table is null."""
 INLINE = "alwaysinline nounwind"
 
 
@@ -28,7 +28,7 @@ class Module:
     tables: dict[str, Array] = field(default_factory=dict)
 
     def add(self, fn: Function) -> None:
-        """One more function."""
+        """Add one function."""
         self.functions.append(fn.text())
 
     @property
@@ -38,17 +38,17 @@ class Module:
 
 
 def pointers(*names: str) -> str:
-    """Parameters that are tables."""
+    """The parameters that are tables."""
     return ", ".join(f"ptr %{name}" for name in names)
 
 
 def given(*names: str) -> list[tuple[str, str]]:
-    """Arguments that are the tables of the same names."""
+    """The arguments for the table parameters, under the same names."""
     return [("ptr", f"%{name}") for name in names]
 
 
 def loop(fn: Function, tables: tuple[str, ...], body: Callable[[str], None]) -> None:
-    """For each index of a batch, with the addresses of tables at hand."""
+    """A loop over the indices of a batch, with the addresses of tables available."""
     fn.begin("entry")
     for name in tables:
         at = f"getelementptr inbounds ptr, ptr %tables, i64 {TABLES.index(name)}"
@@ -64,7 +64,7 @@ def loop(fn: Function, tables: tuple[str, ...], body: Callable[[str], None]) -> 
 
 
 def batch(name: str, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Function:
-    """A function that others call, over columns."""
+    """A function for callers outside, over columns."""
     columns = [f"ptr noalias readonly %{each}" for each in inputs]
     columns += [f"ptr noalias %{each}" for each in outputs]
     return Function(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The native evaluator: a Decision IR compiled for this process, asked with batches of flows.
+"""The native evaluator: a Decision IR compiled for this process and evaluated on batches of flows.
 
-The answers are those of `ir/lookup.py: end_decision` at both ends, with what the semantics let through
-before any policy (A22, A23, A26): `ir/semantics.py: verdict` as a whole.
+The answers are those of `ir/lookup.py: end_decision` at both ends, together with the flows that the
+semantics allow before any policy (A22, A23, A26): `ir/semantics.py: verdict` as a whole.
 """
 
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ from policyc.ir.universe import FAMILIES
 
 @dataclass
 class NativeEvaluator:
-    """One Decision IR, for the ends that `ends` has when this is made."""
+    """One Decision IR, for the ends that `ends` has at its creation."""
 
     decision: DecisionIR
     ends: Ends
@@ -80,18 +80,18 @@ class NativeEvaluator:
         return out
 
     def entry(self, word: int) -> RuleEntry:
-        """The entry of the rule that a verdict word names; the default where no rule gives it."""
+        """The entry of the rule that a verdict word names; the default if no rule gives it."""
         rule = word >> 1
         return self.decision.rules[rule if rule < self.layout.n_rules else 0]
 
     def special(self, word: int) -> Special | None:
-        """Why a verdict word needs no rule, if it needs none."""
+        """The reason why a verdict word needs no rule, if it needs none."""
         at = (word >> 1) - self.layout.n_rules
         return Special(at + 1) if at >= 0 else None
 
 
 def _check(column: Words, limit: int, count: int) -> None:
-    """Compiled code reads where it is told to: numbers that are none would be read from anywhere."""
+    """Native code reads without bounds checks, so invalid numbers must be refused here."""
     if column.dtype != np.uint32 or not column.flags.c_contiguous or len(column) != count:
         raise InternalError("a batch has columns of 32 bits, side by side and equally long")
     if count and int(column.max()) >= limit:

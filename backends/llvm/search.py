@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Search in a sorted table, without a branch on what is read: where code would be too long."""
+"""Branch-free search in a sorted table, for cases where code would be too long."""
 
 from policyc.backends.llvm.text import Function
 
@@ -7,8 +7,8 @@ from policyc.backends.llvm.text import Function
 def emit_search(fn: Function, table: str, count: int, key: str, bits: int) -> str:
     """The index (an i64) of the last of `count` thresholds that is not above the key.
 
-    `table` points to numbers of `bits`, ascending, the first of them not above any key. Half of what is
-    left is skipped each time by a conditional move, so that the processor has several keys in hand.
+    `table` points to numbers of `bits`, ascending, the first of them not above any key. A conditional
+    move skips half of the rest each time, so that the processor works on several keys at once.
     """
     base, left = "0", count
     while left > 1:
@@ -22,7 +22,7 @@ def emit_search(fn: Function, table: str, count: int, key: str, bits: int) -> st
 
 
 def emit_search_between(fn: Function, table: str, first: str, after: str, key: str) -> str:
-    """The same between two indices (i64) that are known when it runs; thresholds of 32 bits."""
+    """As `emit_search`, between two indices (i64) known at run time; thresholds of 32 bits."""
     loop, body, done = (fn.new_label(hint) for hint in ("search", "halve", "found"))
     before = fn.new_label("before")
     fn.do(f"br label %{before}")

@@ -21,7 +21,7 @@ class Function:
         return name
 
     def do(self, instruction: str) -> None:
-        """An instruction without a value."""
+        """Add an instruction without a value."""
         self._lines.append(f"  {instruction}")
 
     def new_label(self, hint: str) -> str:
@@ -30,7 +30,7 @@ class Function:
         return f"{hint}{self._names}"
 
     def begin(self, label: str) -> None:
-        """The next instruction is the first of this block."""
+        """Begin this block: the next instruction is its first."""
         self._lines.append(f"{label}:")
 
     def call(self, result: str, name: str, arguments: Sequence[tuple[str, str]]) -> str:

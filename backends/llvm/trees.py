@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decisions as code: balanced trees over sorted thresholds, and a switch over several of them.
 
-Takes steps (threshold, leaf) - ascending, the first threshold is the least value of the domain and
-never compared - and gives instructions of one function that end every path. Nothing is assumed of the
-target: no wider numbers than 64 bits (an IPv6 address is two halves), no memory, no `unreachable`.
+Input: steps (threshold, leaf) in ascending order; the first threshold is the least value of the domain
+and is never compared. Output: instructions of one function that end every path. Nothing is assumed of
+the target: no numbers wider than 64 bits (an IPv6 address is two 64-bit numbers), no memory, no
+`unreachable`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -48,7 +49,7 @@ class Halves:
 
 Key = Word | Halves
 Finish = Callable[[Function, int], None]
-"""Ends a path with its leaf: a return, a store and a branch, whatever the target wants."""
+"""Ends a path with its leaf: a return, or a store and a branch, as the target needs."""
 
 
 def returns(bits: int) -> Finish:
@@ -61,7 +62,7 @@ def returns(bits: int) -> Finish:
 
 
 def emit_tree(fn: Function, key: Key, steps: Steps, finish: Finish) -> None:
-    """Compare in halves until one step is left: its threshold is the last that is not above the key."""
+    """Binary comparison until one step is left: its threshold is the last that is not above the key."""
     if len(steps) == 1:
         finish(fn, steps[0][1])
         return
@@ -78,7 +79,7 @@ def emit_tree(fn: Function, key: Key, steps: Steps, finish: Finish) -> None:
 def emit_switch(
     fn: Function, which: Word, trees: Mapping[int, Steps], key: Key, finish: Finish, otherwise: int
 ) -> None:
-    """The tree whose number `which` is; the leaf `otherwise` for a number that has none."""
+    """The tree with the number `which`; the leaf `otherwise` for a number without a tree."""
     labels = {number: fn.new_label("tree") for number in trees}
     default = fn.new_label("none")
     cases = " ".join(f"i{which.bits} {number}, label %{label}" for number, label in labels.items())
@@ -91,5 +92,5 @@ def emit_switch(
 
 
 def depth(steps: Steps) -> int:
-    """How many comparisons the longest path of a tree has."""
+    """The number of comparisons on the longest path of a tree."""
     return max(0, len(steps) - 1).bit_length()

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Target projectcalico.org/v3: Tiers, NetworkPolicies and GlobalNetworkPolicies (semantics D41 to D43).
 
-A tier that denies whatever its policies isolate ends in Deny, with `types` for what is isolated. One
-that does not, or has rules where it does not isolate, ends in Pass, with its defaults as rules. Global
-policies always have a namespaceSelector, so that they are about pods; but for those that guard hosts.
+A tier that denies whatever its policies isolate ends in Deny, with `types` for the isolated directions.
+A tier that does not deny it, or that has rules where it does not isolate, ends in Pass, with its
+defaults as rules. Global policies always have a namespaceSelector, so that they apply to pods; only host
+policies have none.
 """
 
 import re
@@ -54,10 +55,10 @@ from policyc.ir.spans import Origin
 
 API_VERSION = "projectcalico.org/v3"
 DEFAULT, DEFAULT_ORDER = "default", 1_000_000
-"""Calico's own tier, which NetworkPolicies stand in; it ends in Deny."""
+"""Calico's own tier, which contains NetworkPolicies; it ends in Deny."""
 STEP = 100
 _NAMES = {"kube-admin": "admin", "kube-baseline": "baseline"}
-"""Tiers that Calico keeps for Kubernetes' policies, under other names in other versions."""
+"""Tiers that Calico reserves for Kubernetes' policies, under other names in other versions."""
 _RESERVED = ("default", "kube-admin", "kube-baseline", "adminnetworkpolicy",
              "baselineadminnetworkpolicy")  # fmt: skip
 _TYPES = {Direction.INGRESS: "Ingress", Direction.EGRESS: "Egress"}
@@ -85,21 +86,21 @@ def to_calico(policies: PolicySet) -> list[Object]:
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """A tier as it will stand: its name and order in Calico, and its policies with their `types`."""
+    """A tier as it will be written: its name and order in Calico, its policies with their `types`."""
 
     name: str
     order: int
     tier: Tier
 
     def objects(self) -> Iterator[Object]:
-        """The Tier, but for the one that Calico has anyhow."""
+        """The Tier, unless Calico has it anyway."""
         if self.name != DEFAULT:
             spec = {"order": self.order, "defaultAction": _ACTIONS[self.tier.unmatched]}
             yield _object("Tier", {"name": self.name}, spec)
 
 
 def _frames(tiers: list[Tier]) -> Iterator[_Frame]:
-    """Orders that ascend; the first tier that can be Calico's own stays where that is."""
+    """Ascending orders; the first tier that can be Calico's own keeps that tier's order."""
     formed = [_formed(tier) for tier in tiers]
     default = next((at for at, tier in enumerate(formed) if _is_default(tier)), len(formed))
     names = Names()
@@ -119,7 +120,7 @@ def _is_default(tier: Tier) -> bool:
 
 
 def _formed(tier: Tier) -> Tier:
-    """First-match, and every policy isolates where it has rules: what Calico's tiers are."""
+    """The form of Calico's tiers: first-match, and every policy isolates where it has rules."""
     if tier.unmatched is Action.DENY and all(_ruled(p) <= p.isolates for p in tier.policies):
         return replace(tier, mode=TierMode.FIRST_MATCH, policies=tuple(_in_order(tier)))
     plain = explicit(tier)
@@ -131,7 +132,7 @@ def _ruled(policy: Policy) -> frozenset[Direction]:
 
 
 def _in_order(tier: Tier) -> list[Policy]:
-    """The policies, each with what it isolates; where denies win, those with denies first."""
+    """The policies with the directions they isolate; where denies win, policies with denies first."""
     if tier.mode is TierMode.FIRST_MATCH:
         return [policy for policy in tier.policies if policy.isolates]
     first: list[Policy] = []
@@ -149,7 +150,7 @@ def _in_order(tier: Tier) -> list[Policy]:
 
 
 def _rules(policy: Policy, denies: bool) -> Policy:
-    """The policy with those of its rules that deny, or with the others."""
+    """The policy with only its rules that deny, or only the others."""
     ingress, egress = (
         tuple(rule for rule in policy.rules(d) if rule.action.is_deny is denies) for d in Direction
     )
@@ -157,7 +158,7 @@ def _rules(policy: Policy, denies: bool) -> Policy:
 
 
 class _TierWriter:
-    """Writes the policies of one tier; what cannot be said is gathered in `found`."""
+    """Writes the policies of one tier; inexpressible rules are collected in `found`."""
 
     def __init__(self, frame: _Frame) -> None:
         self.found: list[Inexpressible] = []
@@ -203,7 +204,7 @@ class _TierWriter:
         return _object("NetworkPolicy", metadata, spec | rules)
 
     def _name(self, policy: Policy, namespace: str) -> str:
-        """`TIER.NAME`, as older versions want it; in the default tier a name without dots."""
+        """`TIER.NAME`, as older versions require; in the default tier a name without dots."""
         tier = self._frame.name
         name = policy.name.removeprefix(f"{tier}.").replace(".", "-")
         if policy.namespace and policy.namespace != namespace:
@@ -220,7 +221,7 @@ class _Subject:
 
 
 def _subject(policy: Policy) -> _Subject | None:
-    """None where it selects nobody."""
+    """None if it selects no endpoint."""
     if policy.hosts != NEVER:
         return _hosts_and_pods(policy)
     asked = asked_by(as_condition(policy.subject))
@@ -239,7 +240,7 @@ def _subject(policy: Policy) -> _Subject | None:
 
 
 def _home(policy: Policy, parts: list[Condition]) -> str | None:
-    """The one namespace it is about, where its rules can be said in a policy of that."""
+    """The policy's only namespace, if a policy in that namespace can express its rules."""
     rules = (*policy.ingress, *policy.egress)
     if any(matches_outsiders_but_pods(rule) for rule in rules):
         return None
@@ -248,7 +249,7 @@ def _home(policy: Policy, parts: list[Condition]) -> str | None:
 
 
 def _hosts_and_pods(policy: Policy) -> _Subject:
-    """One selector for both; without the selectors that would leave hosts out."""
+    """One selector for both; without the selectors that would exclude hosts."""
     pods, hosts = conjuncts(as_condition(policy.subject)), conjuncts(policy.hosts)
     asked = {to_text([part], of_workloads) for part in pods}
     if asked != {to_text([part], of_hosts) for part in hosts}:

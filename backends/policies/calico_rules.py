@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rule of the Policy IR as rules of Calico's, in a row and with the same action (semantics D43).
+"""A rule of the Policy IR as consecutive Calico rules with the same action (semantics D43).
 
-A rule of Calico's is a conjunction over addresses of one family; alternatives become rules of their own.
+A Calico rule is a conjunction over addresses of one family. Alternatives become separate rules.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from policyc.ir.policy import Action, Direction, Rule
 from policyc.ir.selectors import AllOf, Not, OneOf, as_condition
 
 MOST_RULES = 256
-"""As many as one rule may become."""
+"""The maximal number of rules that one rule may become."""
 LOG = "Log"
 _ACTIONS = {Action.ALLOW: "Allow", Action.DENY: "Deny", Action.PASS: "Pass", Action.LOG: LOG}
 _NO_WORDS = {
@@ -30,7 +30,7 @@ _NOBODY: Peer = OneOf(())
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a rule stands: in a NetworkPolicy of namespace `home`, or in a global one (None).
+    """The place of a rule: in a NetworkPolicy of namespace `home`, or in a global one (None).
 
     `has_hosts`: its subjects may be host interfaces, too.
     """
@@ -41,7 +41,7 @@ class Place:
 
 
 def api_rules(rule: Rule, place: Place) -> list[Object]:
-    """The rules; none where it matches nobody. Raises UnsayableError.
+    """The rules; none if it matches no flow. Raises UnsayableError.
 
     Calico's rules have no names; they have annotations, for people.
     """
@@ -60,10 +60,10 @@ def api_rules(rule: Rule, place: Place) -> list[Object]:
 
 
 def matches_outsiders_but_pods(rule: Rule) -> bool:
-    """Whether it takes pods out of everybody, which only rules of global policies can say."""
+    """Whether it excludes pods from all peers, which only rules of global policies can express."""
     try:
         return any(way.not_selected for way in ways_of(rule.peers))
-    except UnsayableError:  # which api_rules will say
+    except UnsayableError:  # which api_rules will report
         return False
 
 
@@ -98,7 +98,7 @@ def _served(rule: Rule, direction: Direction, mine: Side, theirs: Side) -> Itera
 
 
 def _of_pods(own: Peer) -> Peer:
-    """What a rule asks of its own side where that is a pod: no node, and selected or not."""
+    """The requirements of a rule on its own side if that is a pod: no node, and selected or not."""
     match own:
         case NodePeer():
             return _NOBODY
@@ -120,6 +120,6 @@ def _own_ways(own: Peer, place: Place) -> list[PeerWay]:
 
 
 def _positive(way: PeerWay) -> PeerWay:
-    """A pod that is not selected is one that another selector selects."""
+    """A pod that a selector does not select, as one that another selector selects."""
     refused = tuple(Not(as_condition(selector)) for selector in way.not_selected)
     return replace(way, selector=AllOf(refused), not_selected=())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conditions in Calico's selector language, for each place where a selector may stand (semantics D43).
 
-A `selector` knows the labels of a pod's namespace and service account under prefixes; a selector of
+A `selector` reads the labels of a pod's namespace and service account under prefixes. A selector of
 namespaces or of service accounts reads their own labels.
 """
 
@@ -26,7 +26,7 @@ from policyc.ir.selectors import (
 
 EVERYTHING = "all()"
 EVERY_POD = "has(projectcalico.org/namespace)"
-"""All that is in a namespace: `all()` would be host endpoints and network sets, too."""
+"""Everything in a namespace: `all()` would include host endpoints and network sets."""
 MOST_NESTING = 48
 _NAMESPACE, _ACCOUNT = "projectcalico.org/namespace", "projectcalico.org/serviceaccount"
 _NAME = "projectcalico.org/name"
@@ -48,11 +48,11 @@ _SIGNS = {
     Operator.CONTAINS: "contains",
 }
 Labels = Callable[[AttributeTest], str]
-"""What the label that a test reads is called in one place; raises UnsayableError."""
+"""The name of the label that a test reads, in one place; raises UnsayableError."""
 
 
 def simplified(condition: Condition, is_wanted: bool = True) -> Condition:
-    """The condition, or what it is not: negations at the tests, no constant inside, no repetition."""
+    """The condition, or its negation: negations at the tests, no constant inside, no repetition."""
     match condition:
         case AttributeTest():
             return _test(condition, is_wanted)
@@ -79,7 +79,7 @@ def _test(test: AttributeTest, is_wanted: bool) -> Condition:
 
 
 def _joined(is_all: bool, parts: Iterable[Condition]) -> Condition:
-    """Parts that are simple, conjoined or either of them."""
+    """Simple parts, as a conjunction or a disjunction."""
     nothing, decided = (ALWAYS, NEVER) if is_all else (NEVER, ALWAYS)
     found: dict[Condition, None] = {}
     for part in parts:
@@ -95,14 +95,14 @@ def _joined(is_all: bool, parts: Iterable[Condition]) -> Condition:
 
 
 def conjuncts(condition: Condition) -> list[Condition]:
-    """What must hold together, simplified; NEVER stands alone."""
+    """The conjuncts, simplified; NEVER stands alone."""
     found = simplified(condition)
     return list(found.parts) if isinstance(found, AllOf) else [found]
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What must hold together, by the field that can say it: `labels` is what only a selector can."""
+    """Conjuncts by the field that can express them: `labels` needs a selector."""
 
     labels: list[Condition]
     namespaces: list[Condition]
@@ -110,7 +110,7 @@ class Asked:
 
 
 def asked_by(condition: Condition) -> Asked | None:
-    """The parts of a condition on pods; None where it never holds."""
+    """The parts of a condition on pods; None if it never holds."""
     found = Asked([], [], [])
     for part in conjuncts(condition):
         if part == NEVER:
@@ -125,7 +125,7 @@ def asked_by(condition: Condition) -> Asked | None:
 
 
 def _reads_only(condition: Condition, *attributes: Attribute) -> bool:
-    """Whether every test is of one of the attributes."""
+    """Whether every test reads one of the attributes."""
     match condition:
         case AttributeTest(attribute, _):
             return attribute in attributes
@@ -138,7 +138,7 @@ def _reads_only(condition: Condition, *attributes: Attribute) -> bool:
 
 
 def only_namespace(condition: Condition) -> str | None:
-    """The namespace's name, where the condition asks for one name."""
+    """The namespace's name, if the condition requires exactly one name."""
     match condition:
         case AttributeTest(Attribute.NAMESPACE, Requirement(_, Operator.IN, (name,))):
             return name
@@ -153,8 +153,8 @@ def only_namespace(condition: Condition) -> str | None:
 def namespace_selector(parts: list[Condition]) -> str:
     """The namespaceSelector for pods of some namespaces.
 
-    To Felix what is in no namespace has none of its labels, so that `team != "x"` would find host
-    endpoints, too; there a namespace is asked for by its name (D43).
+    To Felix, an object without a namespace has no namespace labels, so `team != "x"` would match host
+    endpoints, too. There a namespace is selected by its name (D43).
     """
     if parts and all(map(_holds_without_labels, parts)):
         parts = [*parts, _IN_A_NAMESPACE]
@@ -200,7 +200,7 @@ def of_workloads(test: AttributeTest) -> str:
 
 
 def of_hosts(test: AttributeTest) -> str:
-    """The label of a host endpoint in a `selector`: as it is."""
+    """The label of a host endpoint in a `selector`: unchanged."""
     if test.attribute is not Attribute.LABEL:
         raise UnsayableError(f"it selects hosts by {test.attribute.value}")
     return test.requirement.key

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rule asks of protocols and ports, in the words of Calico's rules (semantics D43).
+"""A rule's protocols and ports in terms of Calico's rules (semantics D43).
 
-A rule of Calico's has one protocol, one it leaves out, and one type of ICMP; ports need a protocol that
-has them, and port 0 has no number there but is among those that are not left out.
+A Calico rule has one protocol, one excluded protocol (`notProtocol`), and one ICMP type. Ports need a
+protocol that has ports. Port 0 has no number there, but it is among the ports that are not excluded.
 """
 
 import re
@@ -45,13 +45,13 @@ class ServiceWords:
 
 
 def is_of_both_families(rule: Rule) -> bool:
-    """Whether it leaves out ICMP of both families, which only rules of one family each can say."""
+    """Whether it excludes ICMP of both families, which needs one rule per family."""
     numbers = set(map(_number, rule.except_ports)) if _asks_any(rule.ports) else set()
     return numbers.issuperset(_ICMP)
 
 
 def services(rule: Rule, family: int | None) -> list[ServiceWords]:
-    """Alternatives; none where no service matches. `family` is the one of the rule's addresses."""
+    """Alternatives; none if no service matches. `family` is the family of the rule's addresses."""
     if _asks_any(rule.except_ports):
         return []
     found = list(_numbered(rule, family))
@@ -133,7 +133,7 @@ def _name(number: int) -> str | int:
 
 
 def _of_one(number: int, wanted: list[Ports], excepted: list[Ports]) -> Iterator[Numbered]:
-    """What is wanted of one protocol, but for what is left out of it."""
+    """The services of one protocol, without its excluded ones."""
     if any(map(_is_whole, excepted)):
         return
     base: Object = {"protocol": _name(number)}
@@ -148,7 +148,7 @@ def _of_one(number: int, wanted: list[Ports], excepted: list[Ports]) -> Iterator
 
 
 def _ports(wanted: list[Ports], excepted: list[Ports]) -> Iterator[Object]:
-    """`ports` and `notPorts`: in one rule where that says it, else names apart from numbers."""
+    """`ports` and `notPorts`: in one rule if that can express it, else names apart from numbers."""
     without = _numbers(excepted)
     numbers = _numbers(wanted) - without
     not_named = _port_names(excepted)
@@ -166,7 +166,7 @@ def _ports(wanted: list[Ports], excepted: list[Ports]) -> Iterator[Object]:
 
 
 def _from_zero(numbers: IntervalSet) -> Iterator[Object]:
-    """Source ports: asked for whether the flow has any, so all of them are two alternatives."""
+    """Source ports also test whether the flow has any, so all of them are two alternatives."""
     if numbers == _EVERY_NUMBER:
         yield _fields(["1:65535"], [])
         yield _fields([], ["1:65535"])
@@ -200,7 +200,10 @@ def _names_of(ports: list[Ports]) -> Iterator[str]:
 
 
 def _legal(name: str) -> str:
-    """The name of a port. What no container port is called may be a number or a range to Calico."""
+    """The name of a port.
+
+    A name that no container port may have could be a number or range to Calico.
+    """
     is_form = _PORT_NAME.fullmatch(name) and len(name) <= _LONGEST_PORT_NAME
     if not is_form or "--" in name:
         raise UnsayableError(f"it asks for a port by the name {name!r}, which no port has")
@@ -208,7 +211,7 @@ def _legal(name: str) -> str:
 
 
 def _icmp(number: int, wanted: list[Ports], excepted: list[Ports]) -> Iterator[Object]:
-    """`icmp` and `notICMP`: one type, and perhaps one code, of each."""
+    """`icmp` and `notICMP`: one type, and optionally one code, of each."""
     kind = _ICMP[number]
     asked = [IcmpType(kind)] if any(map(_is_whole, wanted)) else _types(wanted)
     for one in asked:

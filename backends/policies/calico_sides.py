@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Peers as sources and destinations of Calico's rules: selectors, and CIDRs of one family (D43)."""
+"""Peers as sources and destinations of Calico rules: selectors, and CIDRs of one family (D43)."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -43,7 +43,7 @@ _MAPPED = IPv6Network("::ffff:0:0/96")
 class Side:
     """A source or destination: its selectors, and addresses in one of `nets` and in none of `holes`.
 
-    `family` is that of the addresses, None where both are meant; without `nets` it is every address.
+    `family` is that of the addresses, None for both families. Without `nets`, every address matches.
     """
 
     selectors: Object
@@ -53,14 +53,14 @@ class Side:
 
     @property
     def fields(self) -> Object:
-        """As an EntityRule."""
+        """The fields of an EntityRule."""
         out: Object = {"nets": [str(net) for net in self.nets]} if self.nets else {}
         if self.holes:
             out["notNets"] = [str(net) for net in self.holes]
         return out | self.selectors
 
     def with_nets_of(self, other: "Side") -> "Side | None":
-        """Either of two that differ by their networks, as one; None where that is not said so."""
+        """The union of two sides that differ only in networks; None if one side cannot say it."""
         if (self.selectors, self.family) != (other.selectors, other.family):
             return None
         if not (self.nets and other.nets) or _meet(self.holes, other.nets):
@@ -76,12 +76,12 @@ def _meet(some: Iterable[Network], others: Iterable[Network]) -> bool:
 
 
 def ways_of(peers: Iterable[Peer]) -> list[PeerWay]:
-    """The alternatives, with what a block leaves out as blocks of their own."""
+    """The alternatives; excepted parts of a block become blocks of their own."""
     return peer_ways(tuple(map(_without_excepts, peers)))
 
 
 def _without_excepts(peer: Peer) -> Peer:
-    """Blocks as networks, those inside them taken out."""
+    """Blocks as networks, without the excepts inside them."""
     match peer:
         case AddressPeer(network, excepts) if excepts:
             holes: list[Peer] = [Not(AddressPeer(hole)) for hole in excepts]
@@ -97,7 +97,7 @@ def _without_excepts(peer: Peer) -> Peer:
 
 
 def sides_of(ways: Iterable[PeerWay], home: str | None, anywhere: str) -> list[Side]:
-    """The fields of each alternative; those that are alike but for their networks share them."""
+    """The fields of each alternative; alternatives that differ only in networks share them."""
     found: list[Side] = []
     for way in ways:
         if way.node:
@@ -117,7 +117,7 @@ def sides_of(ways: Iterable[PeerWay], home: str | None, anywhere: str) -> list[S
 
 
 def _selected(way: PeerWay, home: str | None, anywhere: str) -> Object | None:
-    """The selectors; None where they select nobody."""
+    """The selectors; None if they select no endpoint."""
     if way.selector is not None:
         return _selection(way.selector, home, anywhere)
     refused = simplified(OneOf(tuple(as_condition(each) for each in way.not_selected)))
@@ -129,9 +129,9 @@ def _selected(way: PeerWay, home: str | None, anywhere: str) -> Object | None:
 
 
 def _selection(condition: Condition, home: str | None, anywhere: str) -> Object | None:
-    """Pods as an EntityRule selects them; None where it selects none.
+    """Pods as an EntityRule selects them; None if it selects none.
 
-    `anywhere` is the namespaceSelector for pods of any namespace, empty where none is needed.
+    `anywhere` is the namespaceSelector for pods of any namespace, empty if none is needed.
     """
     asked = asked_by(condition)
     if asked is None:
@@ -151,7 +151,7 @@ def _selection(condition: Condition, home: str | None, anywhere: str) -> Object 
 
 
 def _accounts(parts: list[Condition]) -> Object:
-    """Names where one test lists them; the rest as a selector."""
+    """Names, if one test lists them; otherwise a selector."""
     listed = next((part for part in parts if _names(part)), None)
     rest = [part for part in parts if part is not listed]
     out: Object = {"names": list(_names(listed))} if listed is not None else {}
@@ -169,7 +169,7 @@ def _names(condition: Condition) -> tuple[str, ...]:
 
 
 def _addressed(way: PeerWay, selectors: Object) -> Iterator[Side]:
-    """The alternative's addresses; each family apart where there is a CIDR at all."""
+    """The alternative's addresses; one entry per family if there is any CIDR."""
     if not (way.inside or way.outside):
         yield Side(selectors)
         return
@@ -183,7 +183,10 @@ def _addressed(way: PeerWay, selectors: Object) -> Iterator[Side]:
 
 
 def _nets(inside: list[Network], outside: list[Network]) -> tuple[Networks, Networks] | None:
-    """Inside all and outside of all; None where nothing is. Two networks nest, or share nothing."""
+    """The intersection of networks minus the holes; None if it is empty.
+
+    Two networks nest, or are disjoint.
+    """
     if any(net.version == 6 and is_inside(net, _MAPPED) for net in (*inside, *outside)):
         raise UnsayableError("Calico takes no CIDRs of IPv4-mapped addresses")
     if not inside:

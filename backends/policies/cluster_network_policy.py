@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Target policy.networking.k8s.io/v1alpha2: ClusterNetworkPolicies around one tier of NetworkPolicies.
 
-The tier that only allows and denies the rest becomes NetworkPolicies, where it can; what stands before
-it the Admin tier, what stands behind it the Baseline tier, with their defaults and order as rules. A
-tier that denies first and then allows is such a tier with one before it.
+The tier that only allows, and denies the rest, becomes NetworkPolicies where possible. Earlier tiers
+become the Admin tier and later tiers the Baseline tier, with their defaults and order as rules. A tier
+that denies first and then allows is split into such a tier and one before it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -51,7 +51,7 @@ from policyc.ir.selectors import Attribute, AttributeTest, as_condition
 from policyc.ir.services import Protocol
 
 MOST_RULES = MOST_ITEMS = 25
-"""What the CRD takes: rules a direction, peers and protocols a rule, networks a peer (C40)."""
+"""The CRD's limits: rules a direction, peers and protocols a rule, networks a peer (C40)."""
 LAST_PRIORITY = 1000
 LONGEST_NAME = 100
 ADMIN, BASELINE = "Admin", "Baseline"
@@ -69,7 +69,7 @@ T = TypeVar("T")
 def to_cluster_network_policies(policies: PolicySet) -> list[Object]:
     """ClusterNetworkPolicies and NetworkPolicies with the same meaning; or InexpressibleError.
 
-    Of the ways to place the tiers, the first that can be written; else what is wrong with the first.
+    Of the possible placements of the tiers, the first that can be written; else the faults of the first.
     """
     tiers = [part for tier in policies.tiers if tier.policies for part in allows_apart(tier)]
     first: list[Inexpressible] = []
@@ -105,7 +105,7 @@ class _SlotWriter:
         self._priority = 0
 
     def tiers(self, tiers: list[Tier]) -> list[Object]:
-        """The tiers one behind the other: only the last may pass flows on."""
+        """The tiers in sequence: only the last may pass flows on."""
         for tier in tiers[:-1]:
             for policy in tier.policies:
                 for rule in (*policy.ingress, *policy.egress):
@@ -161,7 +161,7 @@ class _SlotWriter:
 
 
 def _refused(policy: Policy, rule: Rule, why: str) -> Inexpressible:
-    """The rule; of a default, the policy whose default it is."""
+    """The rule; for a default, the policy whose default it is."""
     if rule.origin != policy.origin:
         return of_rule(policy, rule, why)
     named = replace(policy, name=policy.name.removesuffix(f"-{DEFAULT}"))
@@ -171,7 +171,7 @@ def _refused(policy: Policy, rule: Rule, why: str) -> Inexpressible:
 def _pages(
     ingress: list[Object], egress: list[Object]
 ) -> Iterator[tuple[list[Object], list[Object]]]:
-    """Rules in portions that one object may hold; their order is that of the priorities."""
+    """Rules in portions that one object can hold; the priorities keep their order."""
     for at in range(0, max(len(ingress), len(egress)), MOST_RULES):
         yield ingress[at : at + MOST_RULES], egress[at : at + MOST_RULES]
 
@@ -191,7 +191,7 @@ def _selected(found: Conjunction) -> Object:
 
 
 def _rule(rule: Rule, direction: Direction) -> Iterator[Object]:
-    """The rule, as several where it has too many peers or ports; none where it matches nobody."""
+    """The rule, as several if it has too many peers or ports; none if it matches no flow."""
     check_plain(rule)
     if rule.action not in _ACTIONS:
         raise UnsayableError(f"ClusterNetworkPolicies cannot {_CANNOT[rule.action]}")
@@ -227,7 +227,7 @@ def _peers(way: PeerWay, direction: Direction) -> Iterator[Object]:
 
 
 def _without(network: Network, holes: tuple[Network, ...]) -> list[Network]:
-    """CIDRs that cover a network but for the holes."""
+    """CIDRs that cover a network without the holes."""
     parts: list[Network] = [network]
     for hole in holes:
         kept: list[Network] = []
@@ -284,7 +284,7 @@ def _numbered(rule: Rule) -> Iterator[Object]:
 
 
 def _named(rule: Rule) -> Iterator[Object]:
-    """A named port there is of any protocol, so it must be meant of all three."""
+    """A named port applies to every protocol there, so the rule must mean all three."""
     named = [ports for ports in rule.ports if isinstance(ports, NamedPort)]
     for name in dict.fromkeys(port.name for port in named):
         if {port.protocol for port in named if port.name == name} != set(Protocol):

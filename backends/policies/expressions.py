@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conditions as expressions of policyc's rule language (semantics G50 to G52).
 
-`simplified` first: negations at the tests, no constants inside, so that what is written is what a person
-would have written.
+`simplified` runs first: negations move to the tests and inner constants disappear, so the output looks
+hand-written.
 """
 
 import re
@@ -24,7 +24,7 @@ from policyc.ir.selectors import (
 )
 
 _DEEPEST = 20
-"""Alternations of `and` and `or`; the language takes a few more parentheses."""
+"""The nesting limit of alternating `and` and `or`; the language accepts a few more parentheses."""
 _NEGATED = {
     Operator.IN: Operator.NOT_IN,
     Operator.NOT_IN: Operator.IN,
@@ -62,7 +62,7 @@ _NAMESPACE_NAME = _VALUES[Attribute.NAMESPACE]
 
 
 def simplified(condition: Condition, is_wanted: bool = True) -> Condition:
-    """The condition, or what it is not, with `Not` around partial tests only."""
+    """The condition, or its negation, with `Not` around partial tests only."""
     match condition:
         case AllOf(parts) | OneOf(parts):
             found = [simplified(part, is_wanted) for part in parts]
@@ -113,7 +113,7 @@ def _test(test: AttributeTest, is_wanted: bool) -> Condition:
 
 
 def _partial(attribute: Attribute, requirement: Requirement, is_wanted: bool) -> Condition:
-    """Every text starts with the empty one, so that this only asks whether it is there."""
+    """Every text starts with the empty one, so this only tests presence."""
     if "" in requirement.values:
         operator = Operator.EXISTS if is_wanted else Operator.DOES_NOT_EXIST
         return AttributeTest(attribute, Requirement(requirement.key, operator))
@@ -124,7 +124,7 @@ def _partial(attribute: Attribute, requirement: Requirement, is_wanted: bool) ->
 
 
 def of_nodes(condition: Condition) -> Condition:
-    """A condition on nodes, simplified; what only pods have is absent there."""
+    """A condition on nodes, simplified; attributes that only pods have are absent there."""
     found = simplified(_on_nodes(condition))
     if any(test.attribute is Attribute.LABEL for test in _tests(found)):
         raise UnsayableError("it selects host interfaces by label")
@@ -161,7 +161,7 @@ def subject_text(condition: Condition, home: str) -> str:
 
 
 def pods_text(condition: Condition, home: str) -> str:
-    """A simple condition on other pods: without a word on namespaces it would mean `home` (G49)."""
+    """A simple condition on other pods: without a namespace it would mean `home` (G49)."""
     if not home:
         return written(condition)
     rest = _without(condition, home)
@@ -174,7 +174,7 @@ def pods_text(condition: Condition, home: str) -> str:
 
 ANY_NAMESPACE: Condition = AttributeTest(
     Attribute.NAMESPACE, Requirement("", Operator.EXISTS)
-)  # what every pod has
+)  # every pod has it
 
 
 def _without(condition: Condition, home: str) -> Condition:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Target policyc.dev/v1alpha1 ExtendedPolicy: any number of tiers, nearly every construct of the IR.
 
-A section isolates, and a tier of ExtendedPolicies denies what it isolates. Where a tier means just
-that, its policies are written as they are. Else, per direction, the defaults become rules behind all
+A section isolates, and a tier of ExtendedPolicies denies what it isolates. If a tier means exactly that,
+its policies are written as they are. Otherwise, per direction, the defaults become rules after all
 others, and a last policy for all pods passes the rest on.
 """
 
@@ -39,13 +39,13 @@ from policyc.ir.policy import (
 from policyc.ir.selectors import as_condition
 
 STEP = 100
-"""Between the numbers of two tiers."""
+"""The gap between the numbers of two tiers."""
 BUILT_IN = (1_000, 1_000_000, 10_000_000)
 """The numbers of other kinds' tiers, which are refused (G48)."""
 _ORDERS = 10
 _PASSES = "passes"
 _DECIDES_THE_REST = frozenset(action.value for action in Action if not action.goes_on)
-"""Rules that are an action alone."""
+"""Rules that consist of an action alone."""
 
 
 def to_extended_policies(policies: PolicySet) -> list[Object]:
@@ -87,7 +87,7 @@ class _Draft:
 
 @dataclass(slots=True)
 class _Piece:
-    """An object to be: its name, its subject, and the text of each of its sections."""
+    """A future object: its name, its subject, and the text of each of its sections."""
 
     name: str
     subject: Condition
@@ -96,7 +96,7 @@ class _Piece:
 
 
 class _Writer:
-    """Writes tiers; what cannot be said is gathered in `found`."""
+    """Writes tiers; inexpressible rules are collected in `found`."""
 
     def __init__(self) -> None:
         self.found: list[Inexpressible] = []
@@ -133,7 +133,7 @@ class _Writer:
         }
 
     def _read(self, policy: Policy) -> _Draft | None:
-        """The policy with its rules as text; None where it selects no pod."""
+        """The policy with its rules as text; None if it selects no pod."""
         if policy.hosts != NEVER:
             self.found.append(of_policy(policy, "it selects host interfaces"))
         subject = simplified(as_condition(policy.subject))
@@ -160,7 +160,7 @@ class _Writer:
 
 
 def _in_order(mode: TierMode, drafts: list[_Draft]) -> list[_Draft]:
-    """The drafts in an order in which the first match decides: denies first, where they win."""
+    """The drafts in evaluation order for first match: denies first, if they win."""
     if mode is TierMode.FIRST_MATCH or not any(_denies_late(drafts, d) for d in Direction):
         return drafts
     first, rest = [], []
@@ -177,7 +177,7 @@ def _in_order(mode: TierMode, drafts: list[_Draft]) -> list[_Draft]:
 
 
 def _denies_late(drafts: list[_Draft], direction: Direction) -> bool:
-    """Whether a deny stands behind a rule that is none."""
+    """Whether a deny comes after a rule that is not a deny."""
     kinds = [line.is_deny for draft in drafts for line in draft.sections[direction]]
     return kinds != sorted(kinds, reverse=True)
 
@@ -198,14 +198,14 @@ def _pieces(tier: Tier, drafts: list[_Draft]) -> list[_Piece]:
 
 
 def _is_direct(tier: Tier, drafts: list[_Draft], direction: Direction) -> bool:
-    """Whether policies isolate where they have rules, and what is isolated is denied."""
+    """Whether policies isolate exactly where they have rules, and isolated traffic is denied."""
     return tier.unmatched is Action.DENY and all(
         direction in draft.policy.isolates for draft in drafts if draft.sections[direction]
     )
 
 
 def _piece(draft: _Draft, direct: set[Direction]) -> _Piece:
-    """The draft with a section where it has rules, or is to deny the rest."""
+    """The draft with a section for each direction in which it has rules, or must deny the rest."""
     texts = {d: [line.text for line in lines] for d, lines in draft.sections.items() if lines}
     if draft.is_last:
         texts |= {d: [] for d in direct & draft.policy.isolates if d not in texts}
@@ -213,7 +213,7 @@ def _piece(draft: _Draft, direct: set[Direction]) -> _Piece:
 
 
 def _default(draft: _Draft, direct: set[Direction], text: str) -> Iterator[_Piece]:
-    """What meets the rest of what the policy isolates, where a section alone would not say it."""
+    """The default for the policy's isolated traffic, if a section alone would not express it."""
     denied = draft.policy.isolates - direct
     if draft.is_last and denied:
         sections = {direction: [text] for direction in denied}
@@ -229,7 +229,7 @@ def _name(draft: _Draft, suffix: str) -> str:
 def _passes(
     tier: Tier, pieces: list[_Piece], defaults: list[_Piece], directions: set[Direction]
 ) -> Iterator[_Piece]:
-    """What leaves the rest to the tiers behind: a last rule of the only piece, or a policy for all."""
+    """The rules that pass the rest on: a last rule of the only piece, or a policy for all."""
     last: dict[Direction, list[str]] = {}
     for direction in directions:
         having = [piece for piece in (*pieces, *defaults) if direction in piece.sections]

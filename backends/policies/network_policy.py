@@ -59,7 +59,7 @@ def to_network_policies(policies: PolicySet) -> list[Object]:
 
 
 class NetworkPolicyWriter:
-    """Writes tiers; what cannot be said is gathered in `found`."""
+    """Writes tiers; inexpressible rules are collected in `found`."""
 
     def __init__(self, names: Names | None = None) -> None:
         self.found: list[Inexpressible] = []
@@ -120,7 +120,7 @@ class NetworkPolicyWriter:
 
 
 def _local(rules: list[Object], direction: Direction, namespace: str) -> list[Object]:
-    """The rules with peers of the policy's own namespace as these are usually written (A10)."""
+    """The rules with peers of the policy's own namespace in their usual form (A10)."""
     own = {"matchLabels": {NAMESPACE_NAME_LABEL: namespace}}
     field = _PEERS[direction]
 
@@ -136,7 +136,7 @@ def _local(rules: list[Object], direction: Direction, namespace: str) -> list[Ob
 
 
 def _namespaces(subject: Conjunction) -> list[str]:
-    """Where copies of the policy must stand."""
+    """The namespaces that need a copy of the policy."""
     others = [r for r in subject.namespace_labels if r.key != NAMESPACE_NAME_LABEL]
     if subject.namespaces is None or others:
         raise UnsayableError(
@@ -146,7 +146,7 @@ def _namespaces(subject: Conjunction) -> list[str]:
 
 
 def _may_be(name: str, requirements: tuple[Requirement, ...]) -> bool:
-    """Whether a namespace of this name meets what is asked of its name."""
+    """Whether a namespace of this name meets the conditions on its name."""
     for requirement in requirements:
         is_listed = name in requirement.values
         match requirement.operator.value:
@@ -160,7 +160,7 @@ def _may_be(name: str, requirements: tuple[Requirement, ...]) -> bool:
 
 
 def _rule(policy: Policy, rule: Rule, direction: Direction) -> Iterator[Object]:
-    """The rule; nothing where it matches nobody."""
+    """The rule; nothing if it matches no flow."""
     check_plain(rule)
     if rule.action is not Action.ALLOW:
         raise UnsayableError(
@@ -184,7 +184,7 @@ def _rule(policy: Policy, rule: Rule, direction: Direction) -> Iterator[Object]:
 
 
 def check_plain(rule: Rule) -> None:
-    """Raises for what no Kubernetes API has words for: own side, source ports, notes and limits."""
+    """Raises for what no Kubernetes API can express: own side, source ports, notes and limits."""
     for is_there, what in (
         (not isinstance(rule.own, AnyPeer), "it matches the subject's own address or labels"),
         (rule.source_ports is not None, "it matches source ports"),
@@ -214,7 +214,7 @@ def _peers(way: PeerWay) -> Iterator[Object]:
 
 
 def blocks_of(way: PeerWay) -> list[tuple[Network, tuple[Network, ...]]]:
-    """The addresses of an alternative, as CIDRs and their excepts; a family each without any."""
+    """The addresses of an alternative, as CIDRs and their excepts; one per family if it has none."""
     if len(way.inside) > 1:
         nested = sorted(way.inside, key=lambda block: block.network.prefixlen)
         inner = nested[-1]
@@ -233,7 +233,7 @@ def _contains(outer: AddressPeer, inner: AddressPeer) -> bool:
 def _minus(
     block: AddressPeer, outside: tuple[AddressPeer, ...]
 ) -> tuple[Network, tuple[Network, ...]] | None:
-    """The block without others; None where nothing is left of it."""
+    """The block without others; None if the result is empty."""
     holes = list(block.excepts)
     for other in outside:
         if not other.network.overlaps(block.network):
@@ -254,7 +254,7 @@ def _ip_block(network: Network, holes: tuple[Network, ...]) -> Object:
 
 
 def _ports(rule: Rule) -> list[Object] | None:
-    """The port entries: none is every port, None no port at all."""
+    """The port entries: an empty list is every port, None is no port at all."""
     if rule.except_ports:
         raise UnsayableError("it excludes ports from a wider set")
     if any(isinstance(ports, AnyService) for ports in rule.ports):

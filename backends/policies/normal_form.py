@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conditions and peers as alternatives of conjoined literals: what flat APIs can be written from.
+"""Conditions and peers in disjunctive normal form, from which flat APIs can be written.
 
-A literal is a leaf, or a leaf that must not hold. An expression with too many alternatives is one that
-no person would want to read either, and is refused.
+A literal is a leaf, or a leaf that must not hold. An expression with too many alternatives is refused;
+no person would want to read it either.
 """
 
 from collections.abc import Iterable, Iterator
@@ -31,11 +31,11 @@ Literal = tuple[T, bool]
 
 
 class UnsayableError(Exception):
-    """The target has no words for this; the text is a clause that says why."""
+    """The target cannot express this; the text is a clause with the reason."""
 
 
 def alternatives(expression: object, is_wanted: bool = True) -> list[tuple[Literal[object], ...]]:
-    """The expression (or what it is not) in disjunctive normal form; no alternative: it never holds."""
+    """The expression (or its negation) in disjunctive normal form; no alternative: it never holds."""
     match expression:
         case AllOf(parts) | OneOf(parts):
             of_parts = [alternatives(part, is_wanted) for part in parts]
@@ -66,7 +66,7 @@ class Conjunction:
     labels: tuple[Requirement, ...] = ()
     namespace_labels: tuple[Requirement, ...] = ()
     namespaces: frozenset[str] | None = None
-    """The only namespaces it can select in, by name; None where names do not matter."""
+    """The only possible namespaces, by name; None if names do not matter."""
 
 
 _NEGATED = {
@@ -79,7 +79,7 @@ NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 
 
 def conjunctions(condition: Condition) -> list[Conjunction]:
-    """What Kubernetes label selectors can say, as alternatives; raises for what they cannot."""
+    """Kubernetes label selectors, as alternatives; raises for conditions that they cannot express."""
     return [_conjunction(way) for way in alternatives(condition)]
 
 
@@ -113,7 +113,7 @@ def _sorted(found: list[Requirement]) -> tuple[Requirement, ...]:
 
 
 def to_kubernetes(requirement: Requirement, is_wanted: bool) -> Requirement:
-    """A requirement, or what it is not, by metav1's four operators; raises for any other."""
+    """A requirement, or its negation, by metav1's four operators; raises for any other."""
     operator = requirement.operator
     if operator not in _NEGATED:
         raise UnsayableError(f"label selectors cannot say `{operator.value}`")
@@ -124,7 +124,7 @@ def to_kubernetes(requirement: Requirement, is_wanted: bool) -> Requirement:
 
 @dataclass(frozen=True, slots=True)
 class PeerWay:
-    """One alternative of a peer: what must hold of the other side, together.
+    """One alternative of a peer: the conditions on the peer, which must all hold.
 
     `selector` None: it need not be an endpoint. `inside` are blocks it must be in, `outside` blocks it
     must not be in. `is_outside` says that it must be neither endpoint nor node.
@@ -139,7 +139,7 @@ class PeerWay:
 
 
 def peer_ways(peers: tuple[Peer, ...]) -> list[PeerWay]:
-    """The alternatives of a rule's peers, item by item; one that matches anyone stands alone."""
+    """The alternatives of a rule's peers, item by item; one that matches any peer stands alone."""
     literals = (way for peer in _listed(peers) for way in alternatives(peer))
     ways = dict.fromkeys(way for way in map(_peer_way, literals) if way is not None)
     anyone = PeerWay(None)
@@ -147,7 +147,7 @@ def peer_ways(peers: tuple[Peer, ...]) -> list[PeerWay]:
 
 
 def _listed(peers: Iterable[Peer]) -> Iterator[Peer]:
-    """The items of nested lists: a long list is no complicated one."""
+    """The items of nested lists: a long list is not a complicated one."""
     for peer in peers:
         if isinstance(peer, OneOf):
             yield from _listed(peer.parts)
@@ -156,7 +156,7 @@ def _listed(peers: Iterable[Peer]) -> Iterator[Peer]:
 
 
 def _peer_way(way: tuple[Literal[object], ...]) -> PeerWay | None:
-    """The literals by kind; None where they contradict each other: no end is a pod and a node."""
+    """The literals by kind; None if they contradict each other: no end is both a pod and a node."""
     if any(isinstance(leaf, AnyPeer) and not is_wanted for leaf, is_wanted in way):
         return None
     selected = _those(way, EndpointPeer, True)
@@ -184,7 +184,7 @@ def _those(
 
 
 def selector_to_api(requirements: tuple[Requirement, ...]) -> dict[str, object]:
-    """A metav1.LabelSelector; equalities as matchLabels where that keeps them apart."""
+    """A metav1.LabelSelector; equalities as matchLabels if their keys are distinct."""
     equal = [r for r in requirements if r.operator is Operator.IN and len(r.values) == 1]
     keys = [r.key for r in equal]
     plain = [r for r in equal if keys.count(r.key) == 1]

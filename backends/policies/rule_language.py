@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules as text of policyc's rule language (semantics G53, G57): both sides, and modifiers.
 
-Every function raises UnsayableError for what the language has no words for.
+Every function raises UnsayableError for what the language cannot express.
 """
 
 import re
@@ -49,11 +49,11 @@ _FIRST_MAPPED_LENGTH = 96
 _LESS_ANOTHER = re.compile(r"[0-9a-f:.]+/[0-9]+ except ")
 _EVERYWHERE = (ip_network("0.0.0.0/0"), ip_network("::/0"))
 PodsText = Callable[[Condition], str]
-"""How a simple condition on pods is written."""
+"""The writer of a simple condition on pods."""
 
 
 def rule_text(rule: Rule, direction: Direction, home: str) -> str | None:
-    """The rule, over several lines where it is long; None where no flow can match it."""
+    """The rule, over several lines if it is long; None if no flow can match it."""
     if rule.source_ports is not None:
         raise UnsayableError("it matches source ports")
     peers, own = _peers(rule.peers, home), _own(rule.own, home)
@@ -77,7 +77,7 @@ def rule_text(rule: Rule, direction: Direction, home: str) -> str | None:
 
 
 def _sides(peers: list[str], own: list[str], direction: Direction) -> list[str]:
-    """The other side, unless it is anyone, and in front or behind what is asked of the own one."""
+    """The peers, unless they are `any`, before or after the requirements on the own side."""
     if own == [ANY]:
         return [] if peers == [ANY] else _listed(_SIDES[direction], peers)
     src, dst = (peers, own) if direction is Direction.INGRESS else (own, peers)
@@ -85,7 +85,7 @@ def _sides(peers: list[str], own: list[str], direction: Direction) -> list[str]:
 
 
 def _listed(word: str, items: list[str]) -> list[str]:
-    """A word and a list, in pieces behind which a line may end."""
+    """A word and a list, in pieces after which a line may end."""
     commas = [f"{item}," for item in items[:-1]] + items[-1:]
     return [f"{word} {commas[0]}", *commas[1:]]
 
@@ -100,7 +100,7 @@ def _wrapped(units: list[str]) -> str:
 
 
 def _name(name: str) -> str:
-    """A rule's name as far as the language takes it; it means nothing to the flows."""
+    """A rule's name as far as the language accepts it; it does not affect verdicts."""
     return "".join(c for c in name if c.isprintable())[:_LONGEST_NAME].strip()
 
 
@@ -115,14 +115,14 @@ def _limit(limit: Limit, action: Action) -> str:
 
 
 def _peers(peers: tuple[Peer, ...], home: str) -> list[str]:
-    """Each of the other sides that a rule names; ["any"], or none: nobody."""
+    """Each peer that a rule names; ["any"] for every peer, an empty list for no peer."""
     pods = partial(pods_text, home=home)
     found = [text for way in peer_ways(peers) for text in _way_texts(way, pods)]
     return _shortened(list(dict.fromkeys(found)), home)
 
 
 def _own(own: Peer, home: str) -> list[str]:
-    """The same of what a rule asks of its own side, which is a pod."""
+    """As `_peers`, for the requirements of a rule on its own side, which is a pod."""
     everyone = EndpointPeer(EndpointSelector(home or None))
     pods = partial(subject_text, home=home)
     found: dict[str, None] = {}
@@ -147,13 +147,13 @@ def _way_texts(way: PeerWay, pods: PodsText) -> Iterator[str]:
 
 
 def _as_one(pods: PodsText, condition: Condition) -> str:
-    """In parentheses, where what follows could seem to belong to its last part only."""
+    """The text, in parentheses if what follows could seem to belong to its last part only."""
     text = pods(condition)
     return f"({text})" if " && " in text or " || " in text else text
 
 
 def _plain_outsides(way: PeerWay) -> list[PeerWay]:
-    """The alternative without blocks to be left out that have excepts: outside, or in an except."""
+    """The alternative without excluded blocks that have excepts: outside, or in an except."""
     choices: list[list[AddressPeer]] = []
     for block in way.outside:
         holes = [AddressPeer(hole) for hole in block.excepts]
@@ -170,7 +170,7 @@ def _plain_outsides(way: PeerWay) -> list[PeerWay]:
 
 
 def _holders(way: PeerWay, pods: PodsText) -> Iterator[str]:
-    """Who may hold the address: pods, nodes, the world; "" where nobody is told apart."""
+    """The possible holders of the address: pods, nodes, the world; "" if all are possible."""
     if way.selector is not None:
         yield from _pods(way.selector, pods)
         return
@@ -193,7 +193,7 @@ def _pods(condition: Condition, pods: PodsText) -> Iterator[str]:
 
 
 def _nodes(way: PeerWay) -> Iterator[str]:
-    """Nodes by name and labels, and as seen from the subject."""
+    """Nodes by name and labels, and by their location relative to the subject."""
     condition: Condition = AllOf(tuple(of_nodes(peer.condition) for peer in way.node))
     places = {peer.where for peer in way.node} - {Where.ANYWHERE}
     found: list[tuple[Condition, frozenset[Where]]] = [(condition, frozenset(places))]
@@ -224,7 +224,7 @@ def _node(condition: Condition, where: Where) -> str:
 
 
 def _blocks(way: PeerWay) -> list[str] | None:
-    """The addresses of an alternative as blocks with their excepts; None where any will do."""
+    """The addresses of an alternative as blocks with their excepts; None if any address matches."""
     if not way.inside and not way.outside:
         return None
     networks: list[Network] = list(_EVERYWHERE)
@@ -239,7 +239,7 @@ def _blocks(way: PeerWay) -> list[str] | None:
 
 
 def _block(network: Network, holes: list[Network]) -> Iterator[str]:
-    """The block, unless nothing is left of it."""
+    """The block, unless the result is empty."""
     if any(is_inside(network, hole) for hole in holes):
         return
     inner = {hole for hole in holes if is_inside(hole, network)}
@@ -261,9 +261,9 @@ def _cidr(network: Network) -> str:
 
 
 def _shortened(texts: list[str], home: str) -> list[str]:
-    """Pods, nodes and the world together are anyone; blocks with excepts stand behind the others.
+    """Pods, nodes and the world together become `any`; blocks with excepts come after the others.
 
-    In front of a block without, an except in one would read as if its list went on.
+    Before a block without excepts, the except list of a block would seem to continue.
     """
     pods = pods_text(ALWAYS, home)
     if ANY in texts or {pods, "node all", "entity world"} <= set(texts):

@@ -26,7 +26,7 @@ _TYPES = {
 
 
 def service_texts(rule: Rule) -> list[str] | None:
-    """The rule's services, and what is taken out of them; empty is any, None is none at all."""
+    """The rule's services, and its excepted ones; empty is any, None is none at all."""
     if any(isinstance(ports, AnyService) for ports in rule.except_ports):
         return None
     if any(isinstance(ports, AnyService) for ports in rule.ports):
@@ -46,7 +46,7 @@ def _excepted(rule: Rule) -> str:
 
 
 def _texts(services: tuple[Ports, ...]) -> list[str]:
-    """Every service once; what is meant of both families of ICMP in one word."""
+    """Every service once; ICMP of both families in one word."""
     left = list(dict.fromkeys(services))
     found: dict[str, None] = {}
     for ports in services:
@@ -62,7 +62,7 @@ def _texts(services: tuple[Ports, ...]) -> list[str]:
 
 
 def _of_both_families(ports: Ports) -> tuple[IcmpType, IcmpType, str] | None:
-    """The two that one word stands for, and the word."""
+    """The two services that one word stands for, and the word."""
     if not isinstance(ports, IcmpType) or ports.code is not None:
         return None
     if ports.type is None:
@@ -97,7 +97,7 @@ def _service(ports: Ports) -> str:
 
 
 def _icmp(ports: IcmpType) -> str:
-    """One family's; the word `icmp` with a name alone would be of both."""
+    """ICMP of one family; the word `icmp` with a name alone would mean both."""
     names = _TYPES[ports.kind]
     if ports.type is None:
         return f"protocol {ICMP_NUMBER}" if ports.kind is Kind.ICMP else "icmpv6"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every target of `policyc convert` gives, and how it says what it cannot express."""
+"""The result type of every target of `policyc convert`, and the error for what it cannot express."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -10,16 +10,16 @@ from policyc.ir.policy import Policy, PolicySet, Rule
 from policyc.ir.spans import Origin
 
 Object = dict[str, Any]
-"""An API object as JSON values, fields in the order in which they are to be written."""
+"""An API object as JSON values, with fields in output order."""
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9.-]+")
 _LONGEST_NAME = 200
-"""Of the 253 characters of a name; the rest is for what makes it unique."""
+"""The limit within the 253 characters of a name; the rest is for a unique suffix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inexpressible:
-    """A rule, or a policy as a whole, that the target has no words for. `why` is a clause."""
+    """A rule, or a policy as a whole, that the target cannot express. `why` is a clause."""
 
     name: str
     origin: Origin
@@ -45,17 +45,17 @@ def of_policy(policy: Policy, why: str) -> Inexpressible:
 
 
 Writer = Callable[[PolicySet], list[Object]]
-"""A target: the objects in the order to be written, or raises InexpressibleError."""
+"""A target: the objects in output order, or raises InexpressibleError."""
 
 
 @dataclass
 class Names:
-    """Gives each object a legal name of its own, as near to the policy's as can be."""
+    """Gives each object a legal name of its own, as similar to the policy's as possible."""
 
     _taken: set[tuple[str, str]] = field(default_factory=set)
 
     def name(self, wanted: str, namespace: str = "") -> str:
-        """A DNS subdomain not given before in this namespace."""
+        """A DNS subdomain not used before in this namespace."""
         base = _NOT_IN_NAMES.sub("-", wanted.lower())[:_LONGEST_NAME].strip(".-") or "policy"
         chosen, number = base, 1
         while (namespace, chosen) in self._taken:
@@ -65,5 +65,5 @@ class Names:
         return chosen
 
     def cluster_name(self, policy: Policy) -> str:
-        """The same for an object of the cluster: the namespace is part of the name."""
+        """As `name`, for a cluster-scoped object: the namespace is part of the name."""
         return self.name(f"{policy.namespace}.{policy.name}" if policy.namespace else policy.name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The listing in graphviz' DOT language: groups as nodes, connections as edges; always the same text."""
+"""The listing in graphviz' DOT language: groups as nodes, connections as edges; deterministic text."""
 
 from policyc.ir.printable import printable
 from policyc.ir.results.listing import EndGroup, ListResult
@@ -9,7 +9,7 @@ _MEMBERS = 5
 
 
 def dot_of(result: ListResult) -> str:
-    """The graph. Names are quoted, so that none of them is read as DOT or HTML."""
+    """The graph. Names are quoted, so that no name is read as DOT or HTML."""
     lines = [
         "digraph policyc {",
         "  rankdir=LR;",
@@ -31,7 +31,7 @@ def dot_of(result: ListResult) -> str:
 
 
 def _label(group: EndGroup) -> list[str]:
-    """The name, and some of the members below it where the name does not say them."""
+    """The name, and some of the members below it if the name does not include them."""
     if group.kind == "outside" or ", ".join(group.members) == group.name:
         return [group.name]
     more = len(group.members) - _MEMBERS

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each stage of the pipeline as text to read: `policyc compile --emit`."""
+"""Each stage of the pipeline as readable text: `policyc compile --emit`."""
 
 import struct
 from collections.abc import Iterable, Iterator
@@ -103,7 +103,7 @@ def _column(column: Column, vocabulary: Vocabulary) -> str:
 
 
 def _own(row: Row) -> str:
-    """The blocks that the subject's own addresses are in, where rules ask for them."""
+    """The blocks that the subject's own addresses are in, if rules test them."""
     return "".join(f", own IPv{f} {_bits('block', row.own(f))}" for f in FAMILIES if row.own(f))
 
 
@@ -187,7 +187,7 @@ def _direction_lines(plan: DirectionPlan) -> Iterator[str]:
 
 
 def dump_seeds(seeds: tuple[Seed, ...]) -> str:
-    """Every map with the words it starts from; runs of equal values are counted."""
+    """Every map with its initial words; runs of equal values are counted."""
     lines = []
     for seed in seeds:
         lines.append(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flows and their ends, in words and as JSON values, with all that a policy can read of them."""
+"""Flows and their ends, in words and as JSON values, with every attribute that a policy can read."""
 
 from collections.abc import Mapping
 
@@ -7,11 +7,11 @@ from policyc.ir.services import Kind, Service
 from policyc.ir.universe import End, Endpoint, Flow, Node, end_name
 
 NAME_LABEL = "kubernetes.io/metadata.name"
-"""The label that every namespace has; its value is the name, which is shown anyhow."""
+"""The label that every namespace has; its value is the name, which is shown anyway."""
 
 
 def flow_json(flow: Flow) -> dict[str, object]:
-    """A flow with both of its ends, so that it can be asked about again."""
+    """A flow with both of its ends, so that it can be evaluated again."""
     shown: dict[str, object] = {
         "src": end_json(flow.src),
         "dst": end_json(flow.dst),
@@ -24,7 +24,7 @@ def flow_json(flow: Flow) -> dict[str, object]:
 
 
 def service_json(service: Service) -> dict[str, object]:
-    """The protocol by name where it has one, and its port, or type and code."""
+    """The protocol by name if it has one, and its port, or type and code."""
     match service.kind:
         case Kind.OTHER:
             return {"protocol": str(service.number)}
@@ -87,7 +87,7 @@ def _end_words(end: End, family: int) -> str:
 
 
 def end_details(end: End) -> list[str]:
-    """What policies can read of an end beside its name and address, in words; nothing for an address."""
+    """What policies read of an end beside its name and address, in words; nothing for an address."""
     match end:
         case Endpoint():
             return _pod_details(end)

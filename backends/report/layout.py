@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was laid out how, and why: `policyc compile --explain-layout`."""
+"""The layout of each part of a plan, and the reason for it: `policyc compile --explain-layout`."""
 
 from collections.abc import Iterator, Sequence
 
@@ -34,7 +34,7 @@ def _lines(plan: LookupPlan, choices: Sequence[Choice]) -> Iterator[str]:
 
 
 def _totals(plan: LookupPlan, choices: Sequence[Choice], endpoints: int) -> Iterator[str]:
-    """What a verdict is predicted to cost: classes, address, cell and diagram, one after the other."""
+    """The predicted cost of a verdict: classes, address, cell and diagram, one after the other."""
     diagrams = _chosen(choices[-1]).ns if choices else 0.0
     for direction in plan.used_directions:
         name = direction.direction.value

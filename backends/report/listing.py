@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What several formats show of a listing."""
+"""The parts of a listing that several formats show."""
 
 from policyc.ir.counts import counted
 from policyc.ir.policy import Direction
@@ -10,7 +10,7 @@ ICMP = ("ICMP", "ICMPV6")
 
 
 def listing_headline(result: ListResult) -> str:
-    """How much of the matrix is filled, in one sentence."""
+    """The numbers of groups and of pairs that may and may not talk, in one sentence."""
     groups = counted(result.n_groups, "group")
     pairs = counted(result.n_connected, "pair")
     head = f"{groups} of ends that behave equally: {pairs} of groups may talk, {result.n_silent} may not"
@@ -18,7 +18,7 @@ def listing_headline(result: ListResult) -> str:
 
 
 def family_words(families: tuple[int, ...], others: tuple[int, ...] = (4, 6)) -> str:
-    """` (IPv4 only)` where a connection is of one family and could be of another."""
+    """` (IPv4 only)` if a connection is of one family and could be of another."""
     if len(families) == 1 and len(others) > 1:
         return f" (IPv{families[0]} only)"
     return ""
@@ -30,7 +30,7 @@ def shared_families(one: EndGroup, other: EndGroup) -> tuple[int, ...]:
 
 
 def range_words(given: ServiceRange) -> str:
-    """`80`, `8000-8999`, `type 8 code 0`; empty where it is the whole protocol."""
+    """`80`, `8000-8999`, `type 8 code 0`; empty if it is the whole protocol."""
     if given.protocol == "any" or (given.first, given.last) == _whole(given.protocol):
         return ""
     if given.protocol in ICMP:
@@ -45,7 +45,7 @@ def _whole(protocol: str) -> tuple[int, int]:
 
 
 def isolation_words(exposure: Exposure) -> str:
-    """Whether anything is let through that no rule allows, and by whose policies it is not."""
+    """Whether traffic passes that no rule allows, and the policies that isolate."""
     if not exposure.isolated_by:
         return "not isolated: what no rule denies passes"
     names = [place.words for place in exposure.isolated_by]
@@ -54,5 +54,5 @@ def isolation_words(exposure: Exposure) -> str:
 
 
 def other_side(direction: Direction) -> str:
-    """`from` for what comes in, `to` for what goes out."""
+    """`from` for incoming, `to` for outgoing connections."""
     return "from" if direction is Direction.INGRESS else "to"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text that others wrote, inside Markdown: shown as it is, and acted on by nothing.
+"""Foreign text inside Markdown: shown as it is, without any effect.
 
-It goes into `<code>`, where GitHub makes no links of mentions, issues and commits, with everything that
-Markdown or HTML would read written as a character reference.
+It goes into `<code>`, where GitHub makes no links of mentions, issues and commits. Every character that
+Markdown or HTML would interpret is written as a character reference.
 """
 
 import re
@@ -20,10 +20,10 @@ def code(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """User text on one line, with nothing in it that means something, in table cells too."""
+    """User text on one line, with every special character escaped, in table cells too."""
     return _SPECIAL.sub(lambda found: _references(found.group()), printable(text))
 
 
 def _references(text: str) -> str:
-    """Its first character as a reference: enough to break what it begins."""
+    """Its first character as a reference: that is enough to disable a markup."""
     return f"&#{ord(text[0])};{text[1:]}"

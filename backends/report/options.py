@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a result is to be shown; everything that a renderer may ask of its surroundings."""
+"""How a result is to be shown: everything that a renderer may know about its environment."""
 
 import os
 from collections.abc import Callable
@@ -15,9 +15,9 @@ TERMINAL_COLUMNS = 80
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
-    """`width` None: lines are not folded, as a pipe wants them. `line_of` gives a span's source line.
+    """`width` None: lines are not folded, as for a pipe. `line_of` gives a span's source line.
 
-    `root` is the directory that URIs are relative to, None the current one. `is_full`: also what is
+    `root` is the directory that URIs are relative to, None the current one. `is_full`: also show what is
     usually only counted.
     """
 
@@ -29,7 +29,7 @@ class ReportOptions:
 
 
 PLAIN = ReportOptions()
-"""For files and pipes."""
+"""The options for files and pipes."""
 
 
 def options_for(stream: TextIO) -> ReportOptions:

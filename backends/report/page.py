@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A page of text: lines with an indent and a style, folded at words and coloured where asked."""
+"""A page of text: lines with an indent and a style, folded at words and coloured on request."""
 
 import re
 from dataclasses import dataclass, field
@@ -26,14 +26,14 @@ class _Line:
 
 @dataclass
 class Page:
-    """Lines in the order they are to be read."""
+    """Lines in reading order."""
 
     lines: list[_Line] = field(default_factory=list)
 
     def add(self, *parts: str | tuple[str, str], indent: int = 0, hanging: int = 2) -> None:
         """One line of plain parts and (text, style) parts.
 
-        `indent` stands before the line, and `hanging` more before what is folded of it.
+        `indent` is the indent of the line, and `hanging` the additional indent of its folded lines.
         """
         text = Text()
         for part in parts:
@@ -47,12 +47,12 @@ class Page:
             self.lines.append(_Line(Text(printable(line)), indent, 0, False))
 
     def gap(self) -> None:
-        """An empty line, unless the page is empty or one is there."""
+        """An empty line, unless the page is empty or ends in one."""
         if self.lines and self.lines[-1].text.plain:
             self.lines.append(_Line(Text(), 0, 0, False))
 
     def to_text(self, options: ReportOptions) -> str:
-        """The whole page. Without a width a line is a line, however long it is."""
+        """The whole page. Without a width, lines are never folded."""
         pieces = [piece for line in self.lines for piece in _folded(line, options.width)]
         written = _coloured(pieces) if options.colour else [piece.plain for piece in pieces]
         while written and not written[-1].strip():
@@ -91,7 +91,7 @@ def _folded(line: _Line, width: int | None) -> list[Text]:
 
 
 def _breaks(text: str, first_room: int, room: int) -> list[int]:
-    """Where to break: before the words that do not fit into the columns left."""
+    """The break positions: before the words that do not fit into the remaining columns."""
     breaks: list[int] = []
     start, left = 0, first_room
     for word in re.finditer(r"\S+", text):

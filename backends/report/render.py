@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results into formats. A format is a module of `formats/`; nothing else has to know of it.
+"""Rendering of results in formats. A format is a module of `formats/`; no other module knows it.
 
-Such a module says `FORMAT`, the format's name, and `RENDERERS`, from each type of result that it shows
-to a function. Several modules may contribute to one format.
+Such a module has `FORMAT`, the format's name, and `RENDERERS`, from each type of result that it shows to
+a function. Several modules may contribute to one format.
 """
 
 import importlib
@@ -17,7 +17,7 @@ from policyc.ir.errors import InternalError
 from policyc.ir.printable import without_commands
 
 _FIRST = ("text", "json")
-"""The formats that lists of formats begin with."""
+"""The formats that come first in lists of formats."""
 
 
 def render(result: object, form: str, options: ReportOptions = PLAIN) -> str:

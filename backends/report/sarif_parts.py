@@ -26,7 +26,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class SarifRule:
-    """A kind of result: its id, a sentence, help, and the level that it has by itself."""
+    """A kind of result: its id, a sentence, help, and its default level."""
 
     id: str
     title: str
@@ -36,7 +36,7 @@ class SarifRule:
 
 @dataclass(frozen=True, slots=True)
 class SarifResult:
-    """One result: its rule, what it says, where (None: nowhere in a file), and what surrounds it."""
+    """One result: its rule, its message, its place (None: not in a file), and related places."""
 
     rule: str
     level: str
@@ -79,7 +79,7 @@ _TO_READ = frozenset({"text", "justification", "fullyQualifiedName"})
 
 
 def _shown(value: Any) -> Any:
-    """A part of a log with what a viewer shows made printable; the lines of a message stay lines."""
+    """A part of a log whose displayed members are made printable; a message keeps its lines."""
     match value:
         case dict():
             return {
@@ -130,7 +130,7 @@ def result(made: SarifResult, rules: Sequence[SarifRule], options: ReportOptions
 
 
 def fingerprint(key: str) -> str:
-    """The same for the same finding, wherever it moves to."""
+    """A key that is the same for the same finding, wherever the finding moves."""
     return sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
@@ -142,14 +142,14 @@ def location(place: Place, options: ReportOptions) -> Json:
 
 
 def note_location(note: Note, options: ReportOptions) -> Json:
-    """A second place and what it has to do with the result."""
+    """A second place and its relation to the result."""
     shown: Json = {"message": {"text": note.text}}
     physical = physical_location(note.span, options)
     return shown if physical is None else {"physicalLocation": physical, **shown}
 
 
 def physical_location(span: Span, options: ReportOptions) -> Json | None:
-    """File and region; None for what is no file (standard input, the command line).
+    """File and region; None for a source that is not a file (standard input, the command line).
 
     Of `git:REV:PATH` only the file: the lines are those of another revision.
     """
@@ -168,7 +168,7 @@ def physical_location(span: Span, options: ReportOptions) -> Json | None:
 
 
 def artifact(file: str, options: ReportOptions) -> Json:
-    """A file as a URI relative to the directory of the run; one outside of it as a whole URI."""
+    """A file as a URI relative to the directory of the run; a file outside of it as a whole URI."""
     root = (options.root or Path.cwd()).resolve()
     path = Path(file)
     absolute = path if path.is_absolute() else root / path
@@ -198,7 +198,7 @@ def code_flow(witness: Witness, options: ReportOptions) -> Json:
 
 
 def run_properties(universe: UniverseUsed, evidence: Evidence, **more: Any) -> Json:
-    """What an answer ranges over and how it was certified, as the run's properties."""
+    """The universe of an answer and its certification, as the run's properties."""
     solvers = [f"{name} {number}" for name, number in evidence.solvers]
     return {
         "universe": {"kind": universe.kind, "words": universe.words},
@@ -213,7 +213,7 @@ def run_properties(universe: UniverseUsed, evidence: Evidence, **more: Any) -> J
 
 
 def invocation(undecided: Iterable[str], notes: Iterable[str] = ()) -> list[Json]:
-    """The run itself: what it could not decide is an error of the run, never a finding's absence."""
+    """The run itself: an undecided question is an error of the run, never a finding's absence."""
     errors = [{"level": "error", "message": {"text": f"not decided: {text}"}} for text in undecided]
     said = [{"level": "note", "message": {"text": text}} for text in notes]
     run: Json = {"executionSuccessful": not errors}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A witness as the steps that lead to its verdict, each with the place that says so."""
+"""A witness as the steps that lead to its verdict, each with the place in the source that causes it."""
 
 from policyc.backends.report.flows import flow_words
 from policyc.backends.report.verdicts import PAST, decider_words, deciding_ends
@@ -9,7 +9,7 @@ from policyc.ir.semantics import EndVerdict
 
 
 def steps_of(witness: Witness) -> tuple[Step, ...]:
-    """Its own steps; where it has none, the flow, then what each end says under each label."""
+    """Its own steps; if it has none, the flow, then the verdict of each end under each label."""
     if witness.steps:
         return witness.steps
     steps = [Step(None, flow_words(witness.flow))]

@@ -16,13 +16,13 @@ from policyc.ir.spans import Span
 
 _MAX_CARETS = 120
 _NO_PATHS = ("<", "git:", "bundle:")
-"""How names of what is no file begin; a link of that name could lead to any file."""
+"""Prefixes of names that are not files; a link of that name could lead to any file."""
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _COLOURS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.NOTE: "36"}
 
 
 def print_findings(findings: Iterable[Diagnostic], stream: TextIO | None = None) -> None:
-    """Print findings, then how many there were; coloured on a terminal, unless NO_COLOR is set."""
+    """Print findings, then their number; coloured on a terminal, unless NO_COLOR is set."""
     out = stream or sys.stderr
     colour = out.isatty() and not os.environ.get("NO_COLOR")
     shown = list(findings)
@@ -35,9 +35,9 @@ def print_findings(findings: Iterable[Diagnostic], stream: TextIO | None = None)
 
 
 def source_line(span: Span) -> str | None:
-    """The line of a span's file, None where it cannot be read again (standard input, a FIFO).
+    """The line of a span's file; None if it cannot be read again (standard input, a FIFO).
 
-    None also where the name is not the file's path: a name with a backslash may stand for bytes that are
+    None also if the name is not the file's path: a name with a backslash may stand for bytes that are
     not UTF-8, and another file may have that name.
     """
     if span.file.startswith(_NO_PATHS) or "\\" in span.file:
@@ -54,13 +54,13 @@ def source_line(span: Span) -> str | None:
 
 @lru_cache(maxsize=8)
 def _lines(file: str, _mtime_ns: int, _size: int) -> list[str]:
-    """The lines of a file as the readers of YAML count them; kept as long as the file is the same."""
+    """The lines of a file as YAML readers count them; cached as long as the file is the same."""
     text = Path(file).read_bytes().decode("utf-8-sig", "replace")
     return _LINE_END.split(text)
 
 
 def _narrowed(finding: Diagnostic) -> Diagnostic:
-    """The finding with no more carets than show where a long value begins."""
+    """The finding with no more carets than needed to show where a long value begins."""
     span = finding.span
     return replace(
         finding, span=replace(span, end_column=min(span.end_column, span.column + _MAX_CARETS))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who decided a flow, in words and as JSON values: the same in every command and format."""
+"""The deciding rule or default of a flow, in words and as JSON: the same in every command and format."""
 
 from typing import assert_never
 
@@ -27,7 +27,7 @@ _EFFECTS = {
 
 
 def decider_words(decider: Decider) -> str:
-    """Who decided, with the place where it is written."""
+    """The rule, policies or default that decided, with the place where it is written."""
     match decider:
         case DecidedByRule():
             return rule_words(decider)
@@ -49,7 +49,7 @@ def rule_words(by: DecidedByRule) -> str:
 
 
 def effect_words(effect: Effect) -> str:
-    """An effect and the rule that asks for it."""
+    """An effect and the rule that has it."""
     limit = effect.by.rule.limit
     if effect.kind is EffectKind.LIMIT and limit is not None:
         what = f"limited to {limit.per_second} a second, {limit.burst} at once"
@@ -59,12 +59,12 @@ def effect_words(effect: Effect) -> str:
 
 
 def where(span: Span) -> str:
-    """A span for people: the file alone where there is no line."""
+    """A span for people: the file alone if there is no line."""
     return str(span) if span.line else span.file
 
 
 def decider_json(decider: Decider) -> dict[str, object]:
-    """Who decided, as every `--format json` shows it."""
+    """The decider, as every `--format json` shows it."""
     match decider:
         case DecidedByRule():
             return {"kind": "rule", **_rule_json(decider)}
@@ -88,7 +88,7 @@ def effect_json(effect: Effect) -> dict[str, object]:
 
 
 def end_json(end: EndVerdict) -> dict[str, object]:
-    """What one end says."""
+    """The verdict of one end."""
     return {
         "action": end.action.value,
         "by": decider_json(end.decider),
@@ -97,7 +97,7 @@ def end_json(end: EndVerdict) -> dict[str, object]:
 
 
 def verdict_json(verdict: Verdict) -> dict[str, object]:
-    """What both ends say, and what becomes of the connection."""
+    """The verdicts of both ends, and of the connection."""
     return {
         "action": verdict.action.value,
         "egress": end_json(verdict.egress),
@@ -106,7 +106,7 @@ def verdict_json(verdict: Verdict) -> dict[str, object]:
 
 
 def span_json(span: Span) -> dict[str, object]:
-    """A place without its end, as findings have it."""
+    """A place without its end, as in findings."""
     return {"file": span.file, "line": span.line, "column": span.column}
 
 
@@ -120,7 +120,7 @@ def _policy_json(policy: Policy) -> dict[str, object]:
 
 
 def verdict_words(verdict: Verdict) -> list[str]:
-    """What becomes of the connection, and why: a line for each end that has a say in it."""
+    """The verdict of the connection, and why: a line for each end that decides it."""
     ends = deciding_ends(verdict)
     lines = [f"{PAST[end.action]} at {name}: {decider_words(end.decider)}" for name, end in ends]
     lines += [effect_words(effect) for _, end in ends for effect in end.effects]
@@ -128,7 +128,7 @@ def verdict_words(verdict: Verdict) -> list[str]:
 
 
 def deciding_ends(verdict: Verdict) -> list[tuple[str, EndVerdict]]:
-    """The ends that have a say: those that deny; else those that are endpoints, or both if none is."""
+    """The ends that decide: those that deny; else those that are endpoints, or both if none is."""
     ends = [("egress", verdict.egress), ("ingress", verdict.ingress)]
     if verdict.action.is_deny:
         return [(name, end) for name, end in ends if end.action.is_deny]
@@ -144,4 +144,4 @@ PAST = {
     Action.LOG: "logged",
     Action.AUDIT: "counted",
 }
-"""What an action has done to a flow."""
+"""The participle of each action."""

@@ -24,15 +24,15 @@ DID = {
     DifferenceKind.CHANGED: "changed",
     DifferenceKind.LATENT: "latent",
 }
-"""What a change did to the flows of a region."""
+"""The change of a region's flows, in words."""
 MAY_BE = {kind: f"may be {did}" for kind, did in DID.items()}
-"""The same where it depends on rules that policyc does not support."""
+"""The same, if the change depends on opaque rules."""
 MOST_OPAQUE = 10
-"""How many rules that are not understood the notes name."""
+"""The number of opaque rules that the notes name."""
 
 
 def evidence_words(evidence: Evidence) -> str:
-    """How an answer was certified, in one line."""
+    """The certification of an answer, in one line."""
     solvers = ", ".join(f"{name} {version}" for name, version in evidence.solvers)
     parts = [evidence.method, solvers]
     if evidence.queries:
@@ -58,7 +58,7 @@ def diff_headline(result: DiffResult) -> str:
 
 
 def counts_words(counts: Counts, did: Mapping[DifferenceKind, str] = DID) -> str:
-    """How many regions of each kind: `40 regions opened, at least 200 regions closed`."""
+    """The number of regions of each kind: `40 regions opened, at least 200 regions closed`."""
     return ", ".join(
         f"{_counted_regions(each, 'region')} {did[each.kind]}" for each in counts if each.number
     )
@@ -69,7 +69,7 @@ def _counted_regions(count: RegionCount, one: str) -> str:
 
 
 def opaque_notes(parts: Sequence[OpaquePart]) -> list[str]:
-    """The rules that are not understood, a sentence for each of the first."""
+    """The opaque rules, a sentence for each of the first ones."""
     notes = [
         f"{f'{part.side}: ' if part.side else ''}{words_of(part)}, which policyc does not support"
         for part in parts[:MOST_OPAQUE]
@@ -79,7 +79,7 @@ def opaque_notes(parts: Sequence[OpaquePart]) -> list[str]:
 
 
 def config_notes(config: ConfigUsed | None) -> list[str]:
-    """What a configuration changes of a report, in one sentence."""
+    """The effect of a configuration on a report, in one sentence."""
     if config is None:
         return []
     said = ", ".join(f"{code} to {severity}" for code, severity in config.severities)
@@ -93,7 +93,7 @@ def left_out_words(
     shown: Sequence[Difference],
     did: Mapping[DifferenceKind, str] = DID,
 ) -> str:
-    """Which regions are not shown, in one line; empty where all are."""
+    """The omitted regions, in one line; empty if all are shown."""
     words = counts_words(left_out(counts, shown), did)
     if words:
         return f"not shown: {words}"
@@ -120,7 +120,7 @@ def check_headline(result: CheckResult) -> str:
 
 
 def verify_headline(result: VerifyResult) -> str:
-    """How many intents hold, and what became of the others."""
+    """The number of intents that hold, and the results of the others."""
     by = {status: sum(each.status is status for each in result.intents) for status in IntentStatus}
     parts = [f"{number} {status.value}" for status, number in by.items() if number]
     return (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of commands that make or prove bundles: for which node, and what earlier runs left."""
+"""The options of commands that make or prove bundles: the node, and the cache of earlier runs."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,10 @@ from policyc.verifier.smt.solver_choice import Choice
 
 
 class _NamedFolder(click.Path):
-    """The directory of --cache: an empty name, as of a variable that is not set, would mean this one."""
+    """The directory of --cache.
+
+    An empty name, as from an unset variable, would mean the current directory.
+    """
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
@@ -19,7 +22,7 @@ class _NamedFolder(click.Path):
 
 
 def _named(name: str | None) -> str:
-    """The name given to --node, empty where none is: an empty name would mean every node."""
+    """The name given to --node, or empty. An empty name on the command line would mean every node."""
     if name == "":
         raise click.UsageError("--node needs the name of a node")
     return name or ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`policyc check`: rules and policies that do nothing, or not what they look like. Glue only."""
+"""`policyc check`: rules and policies without effect, or with an unexpected effect. Glue only."""
 
 import sys
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`policyc compile`: policies to a bundle, or any stage in between as text.
 
-What compiles is loaded when it is known that something must be compiled: with --cache, much need not be.
+The compiler's modules are loaded only when something must be compiled: with --cache, often little must
+be.
 """
 
 import gc
@@ -54,10 +55,10 @@ if TYPE_CHECKING:
 RESULT_SCHEMA = "policyc.dev/compile-result/v1"
 
 STAGES = ("atoms", "decision-ir", "plan", "c", "seeds")
-"""The stages of the compilation that --emit shows; `_stage` has the text of each."""
+"""The stages of the compilation that --emit shows; `_stage` produces the text of each."""
 
 POLICY_IR = "policy-ir"
-"""The stage before any: also what cannot be enforced has it."""
+"""The first stage: also policies that cannot be enforced have it."""
 
 
 @command(
@@ -212,7 +213,7 @@ def compile_(
 
 
 def _check_nodes(has_cluster: bool, node: str, all_nodes: bool, jobs: int, executor: str) -> None:
-    """Which options make sense together."""
+    """Check that the options can be combined."""
     if node and all_nodes:
         raise click.UsageError("give either --node NAME or --all-nodes")
     if (node or all_nodes) and not has_cluster:
@@ -223,7 +224,7 @@ def _check_nodes(has_cluster: bool, node: str, all_nodes: bool, jobs: int, execu
 
 
 def _rebuilt(inputs: Inputs, output: Path, kept: BuildCache, target: Target) -> "Rebuilt | None":
-    """What the short way makes of what an earlier run left in the cache, if it can."""
+    """The incremental build from the record that an earlier run left in the cache, if it is possible."""
     if not has_record(kept, inputs, target):
         return None
     from policyc.compiler.driver.rebuild.incremental import rebuild
@@ -232,7 +233,7 @@ def _rebuilt(inputs: Inputs, output: Path, kept: BuildCache, target: Target) -> 
 
 
 def _keep(ready: "Prepared", emitted: "Emitted", cache: BuildCache) -> None:
-    """Leave the record of a whole run, by code that is loaded for that alone."""
+    """Leave the record of a full build, by code that is loaded only for this."""
     from policyc.compiler.driver.rebuild.recording import keep_record
 
     keep_record(ready, emitted, cache)
@@ -259,7 +260,7 @@ def _show_rebuilt(made: "Rebuilt", output: Path, format_: str) -> int:
 
 
 def _stage(stage: str, done: "Compiled") -> str:
-    """What a stage made, as text."""
+    """The result of a stage, as text."""
     from policyc.backends.report import dump
 
     texts: dict[str, Callable[[], str]] = {
@@ -273,7 +274,7 @@ def _stage(stage: str, done: "Compiled") -> str:
 
 
 def _layout(done: "Compiled") -> str:
-    """How each part was laid out, and why."""
+    """The layout of each part, and the reason for it."""
     from policyc.backends.report import layout
 
     endpoints = len(done.decided.universe.endpoints) if done.decided.universe else 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`policyc eval`: what the reference semantics say about given flows. Glue only."""
+"""`policyc eval`: the verdicts of the reference semantics on given flows. Glue only."""
 
 import json
 import sys
@@ -162,7 +162,7 @@ class _Asked:
 def read_all(
     files: tuple[str, ...], clusters: tuple[str, ...], options: ReadOptions
 ) -> tuple[PolicySet, Universe]:
-    """Policies and universe; what was passed over is said on standard error."""
+    """Policies and universe; skipped objects are reported on standard error."""
     reading = ClusterReading(sources_of(clusters, sys.stdin.buffer), options)
     sources = sources_of(files, sys.stdin.buffer)
     given = read_policies(sources, options, reading.services, reading.known)
@@ -193,7 +193,7 @@ def _run_flows(policies: PolicySet, universe: Universe, asked: _Asked, form: str
         report.findings += batch.print(form == "json")
     else:
         _answer_one_by_one(policies, index, _requests(asked, text, report), report, form)
-    if sys.stdout is not None:  # it is None where the shell closed it
+    if sys.stdout is not None:  # it is None if the shell closed it
         sys.stdout.flush()
     print_findings(report.sorted())
     return 0
@@ -206,7 +206,7 @@ def _answer_one_by_one(
     report: Report,
     form: str,
 ) -> None:
-    """Print the answer to each request; InputError, before any of them, where one is no flow."""
+    """Print the answer to each request; if one is not a flow, InputError before any answer."""
     flows = [(request, index.flow(request, report)) for request in requests]
     if report.errors:
         raise InputError(report.sorted())
@@ -244,13 +244,13 @@ def _text_of(path: str) -> str:
 
 
 def _lines_of(file: str) -> Iterable[str | bytes]:
-    """The lines of a file; of standard input as they come, so that `eval` can serve another."""
+    """The lines of a file; of standard input as they come, so that `eval` can serve another program."""
     return sys.stdin.buffer if file == "-" else _text_of(file).split("\n")
 
 
 def _run_scenarios(file: str, options: ReadOptions) -> int:
-    """One answer a line, in order; a scenario that is wrong does not stop the others."""
-    options.check()  # a bad option is the run's mistake, not each scenario's
+    """One answer a line, in order; a scenario with mistakes does not stop the others."""
+    options.check()  # a bad option is a mistake of the run, not of each scenario
     for number, line in enumerate(_lines_of(file), start=1):
         if line.strip():
             print(
@@ -296,7 +296,7 @@ def _flow_result(
     index: UniverseIndex,
     report: Report,
 ) -> dict[str, object] | None:
-    """The answer for one flow of a scenario; None where it is no flow."""
+    """The answer for one flow of a scenario; None if it is not a flow."""
     request = flow_from_record(record, name, span, report)
     flow = None if request is None else index.flow(request, report)
     if flow is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many flows at once for `policyc eval`: compiled code where it can answer, the semantics elsewhere.
+"""Many flows at once for `policyc eval`: native code where it can answer, else the semantics.
 
 The output equals that of `driver/eval/answers.py`, byte by byte. It is assembled from parts that are
 made once for each verdict, not for every flow.
@@ -57,9 +57,10 @@ class FlowFile:
 def batch_of(
     policies: PolicySet, index: UniverseIndex, file: FlowFile, engine: str, report: Report
 ) -> "Batch | None":
-    """The flows, evaluated; None where they are to be read and answered one by one.
+    """The flows, evaluated; None if they must be read and answered one by one.
 
-    `engine` NATIVE, which was asked for, also says on standard error what is left to the semantics.
+    If the user asked for `engine` NATIVE, the number of flows left to the semantics is printed on
+    standard error.
     """
     if engine == SEMANTICS:
         return None
@@ -91,7 +92,7 @@ def _say(engine: str, words: str) -> None:
 
 @dataclass
 class Batch:
-    """Flows, and what compiled code says of them. `shown` is the name of their file."""
+    """Flows, and native code's verdicts on them. `shown` is the name of their file."""
 
     policies: PolicySet
     nodes: tuple[Node, ...]
@@ -101,7 +102,7 @@ class Batch:
     _answers: dict[tuple[int, int, int], Answer] = field(default_factory=dict)
 
     def print(self, is_json: bool) -> list[Diagnostic]:
-        """Print every answer in order; gives what is to be said about unknown ones."""
+        """Print every answer in order; returns the findings about unknown ones."""
         lines = self._json_lines() if is_json else self._texts()
         chunk: list[str] = []
         for line in lines:
@@ -115,11 +116,11 @@ class Batch:
 
     @property
     def n_by_semantics(self) -> int:
-        """How many flows are left to the semantics."""
+        """The number of flows left to the semantics."""
         return self.native.egress.count(BY_SEMANTICS)
 
     def _json_lines(self) -> Iterator[str]:
-        """As `Answer.to_json` has it, from the parts that are the same in many answers."""
+        """As `Answer.to_json` writes it, from the parts that many answers share."""
         ends = [json_text(end.to_json()) for end in self._ends()]
         said = list(map(_word, self.native.verdicts))
         for at, (out, into) in enumerate(zip(self.native.egress, self.native.ingress, strict=True)):
@@ -130,7 +131,7 @@ class Batch:
                 yield f'{{"egress": {ends[out]}, "ingress": {ends[into]}, "verdict": "{whole}"}}'
 
     def _texts(self) -> Iterator[str]:
-        """As `to_text` has it: the head names the flow, the rest is said of every flow so decided."""
+        """As `to_text` writes it: the head names the flow, flows of one decision share the rest."""
         flows, native = self.flows, self.native
         ends = list(self._ends())
         words = list(map(_word, native.verdicts))
@@ -151,7 +152,7 @@ class Batch:
         return (EndAnswer(_word(end), end.decider) for end in self.native.verdicts)
 
     def _by_semantics(self, at: int) -> Answer:
-        """The answer of the semantics, which is asked once for each flow that is written twice."""
+        """The answer of the semantics, which evaluate a repeated flow once."""
         key = (self.flows.src[at], self.flows.dst[at], self.flows.asked[at])
         if key not in self._answers:
             self._answers[key] = answer(self.policies, self.flows.flow(at), self.nodes)

@@ -67,7 +67,7 @@ def explain(
 
 
 def _flow(index: UniverseIndex, src: str, dst: str, service: str, source_port: int | None) -> Flow:
-    """The flow that the arguments mean; InputError where they mean none."""
+    """The flow of the arguments; InputError if they are not a flow."""
     report = Report()
     request = flow_from_arguments(src, dst, service, report, source_port)
     flow = None if request is None else index.flow(request, report)

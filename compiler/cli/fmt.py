@@ -36,7 +36,7 @@ from policyc.ir.spans import Span
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file, and what it is to be; None where its mistakes were reported."""
+    """A file, and its formatted text; None if its mistakes were reported."""
 
     content: Content
     new: bytes | None
@@ -105,13 +105,13 @@ def _difference(file: _File) -> str:
 
 
 def _shown(line: str) -> str:
-    """A line of a difference, to be read: what could act on a terminal or a log is escaped."""
+    """A line of a difference for people: characters that act on a terminal or a log are escaped."""
     text = printable_line(line.removesuffix("\n").replace("\t", " "))
     return f"{text}\n" if line.endswith("\n") else f"{text}\n\\ no line end\n"
 
 
 def _write(files: list[_File], is_stream: bool, report: Report) -> None:
-    """Write what can be written; what cannot is reported, and does not stop the others."""
+    """Write every file that can be written; a failure is reported and does not stop the others."""
     for file in files:
         if is_stream and file.new is not None:
             click.echo(file.new, nl=False)
@@ -132,7 +132,7 @@ def _say(what: str, files: list[_File]) -> None:
 
 
 def replace_file(name: str, data: bytes) -> None:
-    """Write beside the file and rename, so that it is never half written; its mode stays.
+    """Write beside the file and rename, so that it is never partly written; its mode stays.
 
     A link keeps pointing to the file, which is the one replaced. Raises OSError.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`policyc fuzz`: do all stages say the same about random policies, or about changed ones? Glue only."""
+"""`policyc fuzz`: check that all stages agree about random policies, or changed ones. Glue only."""
 
 import secrets
 import sys
@@ -136,7 +136,7 @@ def fuzz(
 
 
 def _stages(backends: str | None) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The stages to ask, and those that are left out, with the reason."""
+    """The stages to run, and those that are left out, with the reason."""
     if backends is None:
         reasons = {name: why_not(name) for name in STAGES}
         left_out = {name: why for name, why in reasons.items() if why}
@@ -155,7 +155,7 @@ def _stages(backends: str | None) -> tuple[tuple[str, ...], dict[str, str]]:
 
 
 def _replay(files: Sequence[str], names: Sequence[str], left_out: Mapping[str, str]) -> Summary:
-    """Every file is read before any is asked about."""
+    """Every file is read before any is replayed."""
     cases = [(file, read_regression(file)) for file in files]
     tally, findings = Tally(), []
     with ready(names) as stages:
@@ -168,7 +168,7 @@ def _replay(files: Sequence[str], names: Sequence[str], left_out: Mapping[str, s
 
 @dataclass(frozen=True)
 class _Search:
-    """One search, as the options ask for it."""
+    """One search with the given options."""
 
     files: tuple[str, ...]
     cluster: tuple[str, ...]
@@ -179,7 +179,7 @@ class _Search:
     out: Path
 
     def run(self, names: Sequence[str], left_out: Mapping[str, str]) -> Summary:
-        """Search; what is found is in a file by then."""
+        """Search; a found disagreement is in a file when this returns."""
         from policyc.compiler.fuzz import hunt
 
         strategy = self._strategy()
@@ -236,7 +236,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _progress() -> tuple[Callable[[str], None], Callable[[], None]]:
-    """Shows a line in the place of the one before, on a terminal; and ends the line."""
+    """Shows a line over the one before, on a terminal; and ends the line."""
     if not sys.stderr.isatty():
         return lambda _: None, lambda: None
 

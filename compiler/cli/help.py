@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `--help` shows: options under headings, and examples to copy."""
+"""The layout of `--help`: options under headings, and examples to copy."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -34,7 +34,7 @@ SECTIONS = {
     "Host policy": ("--failsafe-inbound", "--failsafe-outbound"),
     "Output": ("--to", "--output", "--out", "--format", "--limit", "--all", "--verbose"),
 }  # fmt: skip
-"""Heading -> options in the order of help. Any other option stands last."""
+"""Heading -> options in the order of help. Any other option comes last."""
 OTHERS = "Options"
 
 _SECTION = {option: name for name, options in SECTIONS.items() for option in options}
@@ -49,7 +49,7 @@ class Command(click.Command):
         self.examples = examples
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write each heading that has options here."""
+        """Write each heading for which there are options."""
         found: dict[str, list[tuple[int, tuple[str, str]]]] = {}
         for option in self.get_params(ctx):
             record = option.get_help_record(ctx)
@@ -65,7 +65,7 @@ class Command(click.Command):
                     formatter.write_dl([record for _, record in records])
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples as they are, and what else is said at the end."""
+        """Write the examples as they are, and the rest of the epilog."""
         if self.examples:
             with formatter.section("Examples"):
                 for each in self.examples:
@@ -76,5 +76,5 @@ class Command(click.Command):
 def command(
     name: str, *, examples: Sequence[str], **named: Any
 ) -> Callable[[Callable[..., Any]], Command]:
-    """`click.command`, with examples: lines as a user types them, which a test runs or parses."""
+    """`click.command` with examples: lines as a user types them, which a test runs or parses."""
     return click.command(name, cls=Command, examples=examples, **named)

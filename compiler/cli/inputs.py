@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options by which commands name their input, and what they say about it on standard error.
+"""The options by which commands name their input, and the notes about it on standard error.
 
-The readers are not loaded for it: a command may be done before it reads anything.
+This module does not load the readers: a command may be done before it reads anything.
 """
 
 import sys
@@ -136,31 +136,31 @@ def sources_given(
 
 
 def not_empty(options: ReadOptions) -> ReadOptions:
-    """As given, for a command that judges policies: input without any is an error."""
+    """The sources, for a command that judges policies: input without any policy is an error."""
     return replace(options, allow_empty=False)
 
 
 def inputs_of(files: tuple[str, ...], cluster: tuple[str, ...], options: ReadOptions) -> Inputs:
-    """What the options above name."""
+    """The inputs that the options above name."""
     policies, around = sources_given(files, cluster)
     return Inputs(policies, around, options)
 
 
 def show_profile(profile: Profile) -> None:
-    """The profile, where it is not Kubernetes' own, on standard error."""
+    """Print the profile on standard error, unless it is Kubernetes' own."""
     if profile is not Profile.KUBERNETES:
         say(f"profile: {profile.value}")
 
 
 def show_staged(policies: "PolicyInput") -> None:
-    """How many policies are only staged, on standard error: nothing enforces or evaluates them."""
+    """Print the number of staged policies on standard error: they are not enforced or evaluated."""
     if policies.staged:
         names = ", ".join(sorted(item.policy.title for item in policies.staged))
         say(f"staged, not in force: {names}")
 
 
 def show_read(read: "Read", findings: Iterable[Diagnostic]) -> None:
-    """Findings, the profile, and what was passed over, on standard error."""
+    """Print findings, the profile, and skipped objects on standard error."""
     print_findings(findings)
     show_profile(read.policies.profile)
     show_staged(read.policies)
@@ -170,7 +170,7 @@ def show_read(read: "Read", findings: Iterable[Diagnostic]) -> None:
 def show_passed_over(
     passed_over: Mapping[str, int], cluster_objects: Mapping[str, int], has_cluster: bool
 ) -> None:
-    """Objects that were not used, by kind: those of no use, and those that only a cluster's are."""
+    """Print skipped objects by kind: those without use, and those that only --cluster uses."""
     over = ", ".join(f"{count} {kind}" for kind, count in sorted(passed_over.items()))
     if over:
         say(f"skipped: {over}")
@@ -180,7 +180,7 @@ def show_passed_over(
 
 
 def progress_on_stderr(is_quiet: bool = False) -> "Progress":
-    """Long work shows its stage on a terminal, and on standard error only."""
+    """Long work shows its stage if standard error is a terminal."""
 
     def show(stage: str) -> None:
         if not is_quiet and sys.stderr.isatty():

@@ -14,7 +14,7 @@ SCHEMA = "policyc.dev/diagnostics/v1"
 
 @contextmanager
 def findings_as_json(is_wanted: bool) -> Iterator[None]:
-    """Print the findings of an InputError before it goes on to be shown as text (exit 2)."""
+    """Print the findings of an InputError, which then is shown as text, too (exit 2)."""
     try:
         yield
     except InputError as wrong:

@@ -139,5 +139,5 @@ def _show(done: Compiled, result: Result, files: tuple[str, ...], cluster: tuple
 
 
 def _own_name() -> str:
-    """How to call this command again from here."""
+    """The command line that calls this command again."""
     return "policyc" if shutil.which("policyc") else os.path.relpath(sys.argv[0])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`policyc list`: who may talk to whom in a cluster. Glue only."""
+"""`policyc list`: the connections that a cluster's policies allow. Glue only."""
 
 import click
 
@@ -36,9 +36,9 @@ from policyc.verifier.smt.solver_choice import Choice
 READ_BY_LINE = ("text", "markdown")
 """The formats that show merged lines; the others show pairs of groups."""
 SAYS_UNDECIDED = (*READ_BY_LINE, "json")
-"""The formats that say what is not decided; with the others it is said on standard error."""
+"""The formats that show undecided parts; with the others, standard error shows them."""
 REPLAYED = 500
-"""So many pairs are worked out for the former: flows of these are replayed."""
+"""The number of pairs that are computed for the former: flows of these are replayed."""
 
 
 @command(
@@ -132,7 +132,7 @@ def list_(
 
 
 def _limits(limit: int | None, show_all: bool, is_by_line: bool) -> tuple[int | None, int | None]:
-    """How many lines, and how many pairs of groups: what the format does not show is kept short."""
+    """The limits of lines and of pairs of groups: what the format does not show is kept short."""
     if show_all:
         return (None if is_by_line else 0), None
     return (

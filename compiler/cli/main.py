@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line: a table of commands, each imported when it is chosen.
 
-A node has no compiler on it: `policyc node` must work where neither PyYAML nor z3 is installed.
+A node has no compiler: `policyc node` must work where neither PyYAML nor z3 is installed.
 """
 
 import errno
@@ -69,10 +69,10 @@ COMMANDS = {
 """Command -> (module, attribute, one line of help)."""
 
 _SHORT = frozenset({"compile"})
-"""Commands that turn the cycle collector on by themselves, once they know that there is much to do."""
+"""Commands that turn the cycle collector on themselves, once they know that there is much to do."""
 
 _FAILED_WRITES = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
-"""How a write fails that is not a bug: the reader left, or there is no room."""
+"""Write errors that are not a bug: the reader left, or there is no room."""
 
 EXTRA_OF_MODULE = {
     "antlr4": "compiler",
@@ -117,11 +117,11 @@ def cli() -> None:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Run a command and leave with its exit code."""
-    gc.disable()  # what is loaded is no garbage
+    """Run a command and exit with its exit code."""
+    gc.disable()  # loaded modules are not garbage
     code = run(argv)
-    # The process ends: the collector need not walk all that there is, which it would do several times
-    # (0.3 of 5 s for a thousand policies, and 6 % of a start that does nothing else).
+    # The process ends: the collector need not walk all objects, which it would do several times (0.3 of
+    # 5 s for a thousand policies, and 6 % of a start that does nothing else).
     gc.freeze()
     sys.exit(code)
 
@@ -131,7 +131,7 @@ def run(argv: list[str] | None = None) -> int:
     try:
         code = _run(argv)
         _flush()
-    except BrokenPipeError:  # `policyc ... | head`: the reader left, that is no failure of ours
+    except BrokenPipeError:  # `policyc ... | head`: the reader left, which is not a failure
         _drop_stdout()
         return 0
     except OSError as failure:
@@ -142,18 +142,18 @@ def run(argv: list[str] | None = None) -> int:
 
 
 def _flush() -> None:
-    """Write what is still in the buffer, while a failure can be said."""
-    if sys.stdout is not None:  # it is None where the shell closed it
+    """Flush the buffer while a failure can still be reported."""
+    if sys.stdout is not None:  # it is None if the shell closed it
         sys.stdout.flush()
 
 
 def _drop_stdout() -> None:
-    """What is in the buffer can be written nowhere; Python would try again when it ends."""
+    """The buffer cannot be written anywhere; Python would try again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(argv: list[str] | None) -> int:
-    """Run a command; what fails in writing standard output goes on to the caller."""
+    """Run a command; errors in writing standard output propagate to the caller."""
     try:
         result: Any = cli.main(args=argv, prog_name="policyc", standalone_mode=False)
     except click.exceptions.Exit as stop:
@@ -174,12 +174,12 @@ def _run(argv: list[str] | None) -> int:
 
 
 def _show_usage(usage: click.ClickException) -> None:
-    """As click shows it; arguments stand in the message as they were given, so it is made printable."""
+    """As click shows it; the message quotes the arguments, so it is made printable."""
     from policyc.ir.printable import printable
 
     no_arguments: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())  # click 8.2
     if isinstance(usage, (click.MissingParameter, no_arguments)):
-        usage.show()  # of several lines, and with no words but ours
+        usage.show()  # of several lines, and entirely our own text
     elif isinstance(usage, click.UsageError):
         click.UsageError(printable(usage.format_message()), usage.ctx).show()
     else:
@@ -187,7 +187,7 @@ def _show_usage(usage: click.ClickException) -> None:
 
 
 def _failed(failure: Exception) -> int:
-    """Errors of ours carry `exit_code`; anything else is a bug and shows its trace."""
+    """Errors of ours carry `exit_code`; any other exception is a bug and shows its trace."""
     from policyc.ir.printable import printable, printable_lines
 
     code = getattr(failure, "exit_code", None)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`policyc node`: load a bundle on this node, take it away, see what it does.
+"""`policyc node`: load a bundle on this node, unload it, show what it does.
 
-Needs no compiler: this module imports the runtime, click, and what makes text printable. Commands import
-rich and PyYAML where they need them.
+Needs no compiler: this module imports the runtime, click, and the code that makes text printable.
+Commands import rich and PyYAML where they need them.
 """
 
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`policyc node attest`: what runs here, beside what a bundle says. Glue only."""
+"""`policyc node attest`: compare what runs on this node with a bundle. Glue only."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ from policyc.runtime.observe.attest import (
 def show_attested(
     bundle: Path, endpoints: Path, bpffs: Path, form: str, digest: str, patience: Patience
 ) -> int:
-    """Compare and say what is found; 1 where anything is other than it should be."""
+    """Compare and report; 1 if anything differs."""
     found = attest(bundle, endpoints, digest=digest, bpffs=bpffs, patience=patience)
     click.echo(json.dumps(found.to_json()) if form == "json" else printable_lines(_in_words(found)))
     return 0 if found.is_good else 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`policyc node events`: what rules with `log` note, as it happens."""
+"""`policyc node events`: the events that rules with `log` record, as they happen."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ from policyc.runtime.observe.events import (
 
 
 def show_events(bpffs: Path, form: str, count: int | None, seconds: float | None) -> None:
-    """Print events until there were so many, or the time is over, or a signal comes."""
+    """Print events until a number is reached, the time is over, or a signal comes."""
     with stopped_by_signals() as signals:
         found = read_events(
             bpffs=bpffs,
@@ -39,7 +39,7 @@ def show_events(bpffs: Path, form: str, count: int | None, seconds: float | None
 
 
 def event_line(event: Event) -> str:
-    """One line: when, what became of it, who to whom, and which rules said so."""
+    """One line: the time, the result, source and destination, and the deciding rules."""
     verdict = event.verdict + (f" ({event.reason})" if event.reason else "")
     service = event.protocol
     if event.icmp_type is not None:
@@ -60,7 +60,7 @@ def event_line(event: Event) -> str:
 
 
 def lost_line(lost: Lost) -> str:
-    """What nobody will read, and why."""
+    """The number of lost events, and why."""
     why = (("over the rate limit", lost.withheld), ("in a full buffer", lost.full))
     parts = [f"{number} {reason}" for reason, number in why if number]
     return f"events lost: {', '.join(parts)}"

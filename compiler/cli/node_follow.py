@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`policyc node follow`: Services as the API server's watches tell of them, and devices that appear."""
+"""`policyc node follow`: follow the API server's watches of Services, and new devices."""
 
 import json
 import time
@@ -24,7 +24,7 @@ from policyc.runtime.services.follow import (
 from policyc.runtime.services.follow import follow as follow_services
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
 
-_ROUND = 0.1  # seconds between two looks at whether it is over
+_ROUND = 0.1  # seconds between two checks for the end
 
 
 def follow(
@@ -64,7 +64,7 @@ def _begin(
     has_streams: bool,
     is_over: Callable[[], bool],
 ) -> None:
-    """Patterns and ranges that are given are in force; `InputError`: nothing to follow."""
+    """Apply the given patterns and ranges; `InputError`: nothing to follow."""
     if has_streams and deny is None and external is None:
         return
     with unhurried(bpffs, DEFAULT_STATE, is_over, _note) as node:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What commands of `policyc node` share: options, and how they say what they do."""
+"""Options and messages that the commands of `policyc node` share."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -90,7 +90,7 @@ def reproof(command: Command) -> Command:
 def digest_of_proof(
     bundle: Path, reprove: tuple[str, ...], reprove_cluster: tuple[str, ...]
 ) -> str:
-    """The digest of what was proved now to be the policies; empty where no proof is asked for."""
+    """The digest of a bundle that was proved now; empty if no proof is requested."""
     if not reprove:
         if reprove_cluster:
             raise click.UsageError("--reprove-cluster needs --reprove")
@@ -102,7 +102,7 @@ def digest_of_proof(
 
 def external_ranges_of(given: tuple[str, ...]) -> "Ranges | None":
     """The ranges of `--external-cidr`; None: as before."""
-    if not given:  # spares a load without Services the import
+    if not given:  # a load without Services does not need the import
         return None
     from policyc.runtime.services.claims import external_ranges
 
@@ -110,18 +110,18 @@ def external_ranges_of(given: tuple[str, ...]) -> "Ranges | None":
 
 
 def note(message: str) -> None:
-    """Say on standard error what the user may want to know."""
+    """Print a remark for the user on standard error."""
     click.echo(printable_line(f"note: {message}"), err=True)
 
 
 def warn(message: str) -> None:
-    """Say on standard error what the user should know."""
+    """Print a warning for the user on standard error."""
     click.echo(printable_line(f"warning: {message}"), err=True)
 
 
 @contextmanager
 def error_details(verbose: bool) -> Iterator[None]:
-    """Print the long part of an error where `verbose`. The caller prints the short one."""
+    """Print the long part of an error if `verbose`. The caller prints the short one."""
     try:
         yield
     except NodeError as error:

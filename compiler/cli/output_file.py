@@ -11,7 +11,7 @@ from policyc.ir.spans import Span
 
 
 def write_whole(output: Path, text: str) -> None:
-    """The whole file or none of it; InputError where it cannot be written."""
+    """Write the whole file or nothing; InputError if it cannot be written."""
     try:
         handle, name = tempfile.mkstemp(prefix=f".{output.name}.", dir=output.parent)
         with os.fdopen(handle, "w", encoding="utf-8") as file:

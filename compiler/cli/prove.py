@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`policyc prove`: is this bundle what these policies say? Glue only."""
+"""`policyc prove`: check that a bundle is compiled from the given policies. Glue only."""
 
 from pathlib import Path
 
@@ -71,7 +71,7 @@ def prove_(
     kept = None if cache is None else open_cache(cache)
     inputs = inputs_of(files, cluster, options)
     given = read_to_prove(bundle, inputs, node, progress, None if signing else kept)
-    # what others may have put into a cache is not signed
+    # entries that others may have put into a cache are not signed
     result = prove_bundle(given, Choice(solver), progress, None if signing else kept)
     findings = given.ready.findings if kept is None else (*given.ready.findings, *kept.findings)
     show_read(given.ready.read, findings)
@@ -82,9 +82,9 @@ def prove_(
 
 
 def proved_digest(bundle: str, files: tuple[str, ...], cluster: tuple[str, ...]) -> str:
-    """The digest of the manifest of a bundle that was proved now; what is not raises InputError.
+    """The digest of the manifest of a bundle that was proved now; InputError if it is not proved.
 
-    It is proved for whichever node it was made for: `node load` compares that.
+    It is proved for the node that it was made for, whichever that is: `node load` compares the node.
     """
     progress = progress_on_stderr()
     given = read_to_prove(bundle, inputs_of(files, cluster, ReadOptions()), None, progress)

@@ -32,11 +32,11 @@ class Reporter:
     output: Path | None = None
 
     def usual_limit(self, limit: int) -> int | None:
-        """What people read is kept short; None: what programs read is complete."""
+        """The default limit: short in formats for people; None: complete in formats for programs."""
         return limit if self.form in READ_BY_PEOPLE else None
 
     def emit(self, result: object, is_full: bool = False) -> None:
-        """Show a result, in full also what is usually counted; InputError for a file's failure."""
+        """Show a result, `is_full` also what is usually counted; InputError for a file's failure."""
         to_file = self.output is not None and str(self.output) != "-"
         options = replace(PLAIN if to_file else options_for(sys.stdout), is_full=is_full)
         document = render(result, self.form, options)
@@ -47,7 +47,7 @@ class Reporter:
 
     @contextmanager
     def failures(self) -> Iterator[None]:
-        """What stops the command is a document too, where the format has one; it goes on as it was."""
+        """An error that stops the command is a document, too, if the format has one; it is re-raised."""
         try:
             with places_needed():
                 yield
@@ -57,7 +57,7 @@ class Reporter:
             raise
 
     def _emit_failure(self, failure: Failure) -> None:
-        """Where the result would have gone; a file that cannot be written is said on standard output."""
+        """Print it where the result would go; if the file cannot be written, on standard output."""
         try:
             self.emit(failure)
         except InputError:
@@ -66,7 +66,7 @@ class Reporter:
 
 @contextmanager
 def places_needed() -> Iterator[None]:
-    """What only the user can say, where pods live, is asked of the user."""
+    """Ask the user for what only the user knows: the pods' networks."""
     try:
         yield
     except UnknownAddressesError as unknown:
@@ -76,7 +76,7 @@ def places_needed() -> Iterator[None]:
 
 
 def report_options(result_type: type) -> Callable[[Command], Command]:
-    """Add --format, with the formats there are for `result_type`, and --output to a command.
+    """Add --format, with the formats for `result_type`, and --output to a command.
 
     The command gets a Reporter as `report`.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`policyc schema`: print a JSON schema, or the names there are. Glue only."""
+"""`policyc schema`: print a JSON schema, or the names of all schemas. Glue only."""
 
 from difflib import get_close_matches
 from importlib import resources

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of Kubernetes objects for `policyc node`: JSON as `kubectl -o json` writes it, or YAML.
 
-JSON needs nothing but Python. YAML needs PyYAML, which a node may lack; then a message says so. Either
-way a complaint names line and column, or for JSON the path.
+JSON needs only Python. YAML needs PyYAML, which a node may lack; then a message says so. An error
+message names line and column, or for JSON the path.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from policyc.runtime.errors import HostError, InputError
 
 
 def read_objects(files: tuple[Path, ...]) -> list[JsonValue]:
-    """Every document of the files, in their order; `InputError` where one is malformed."""
+    """Every document of the files, in order; `InputError` if one is malformed."""
     found: list[JsonValue] = []
     for file in files:
         if file.suffix == ".json":
@@ -64,11 +64,11 @@ class _Reading:
         self.lines: dict[str, str] = {}
 
     def plain(self, node: Any, path: str) -> object:
-        """The node as JSON would have it."""
+        """The node as a JSON value."""
         self.lines[path] = _at(node)
         if isinstance(node, self._yaml.ScalarNode):
             return self._scalar(node)
-        # A few hundred bytes of aliases can stand for more than there is memory.
+        # A few hundred bytes of aliases can expand to more than the memory.
         if id(node) in self._met:
             raise InputError(
                 f"{self._file}: an alias (`*name`) refers to {_at(node)}: write its value instead"

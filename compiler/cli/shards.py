@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--jobs and --executor: where a command's work is done. Its answers do not depend on it."""
+"""--jobs and --executor: where a command's work is done. The answers do not depend on it."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar

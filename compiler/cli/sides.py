@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OLD and NEW of a comparison on the command line, and what is said of them on standard error."""
+"""OLD and NEW of a comparison on the command line, and the notes about them on standard error."""
 
 import sys
 from collections.abc import Callable
@@ -49,13 +49,13 @@ def read_given_sides(
     cluster_old: tuple[str, ...],
     cluster_new: tuple[str, ...],
 ) -> tuple[Read, Read]:
-    """What the arguments and the options above name, with standard input where it is asked for."""
+    """The sides that the arguments and the options above name, with standard input if requested."""
     stdin = sys.stdin.buffer
     return read_sides(old, new, options, cluster, cluster_old, cluster_new, stdin)
 
 
 def show_sides(old: Read, new: Read) -> None:
-    """Findings, profiles, staged policies, and what was not used, on standard error."""
+    """Print findings, profiles, staged policies, and unused objects on standard error."""
     print_findings(both_findings(old, new))
     for name, side in (("old", old), ("new", new)):
         profile = side.policies.profile
@@ -68,7 +68,7 @@ def show_sides(old: Read, new: Read) -> None:
 
 
 def show_staged_changes(changes: StagedChanges) -> None:
-    """Which staged policies changed, on standard error: they change no verdict."""
+    """Print the changed staged policies on standard error: they change no verdict."""
     for what, items in (
         ("added", changes.added),
         ("removed", changes.removed),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a command says on standard error besides findings: one printable line at a time."""
+"""Notes of a command on standard error besides findings: one printable line at a time."""
 
 import click
 
@@ -7,5 +7,5 @@ from policyc.ir.printable import printable_line
 
 
 def say(words: str) -> None:
-    """A line after `policyc: `; names in it may be whatever the input has."""
+    """Print a line after `policyc: `; names in it come from the input and are made printable."""
     click.echo(printable_line(f"policyc: {words}"), err=True)

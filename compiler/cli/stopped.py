@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that go on until somebody ends them."""
+"""Commands that run until the user stops them."""
 
 import signal
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from types import FrameType
 
 @contextmanager
 def stopped_by_signals() -> Iterator[list[int]]:
-    """SIGINT and SIGTERM do not end the command, but are noted in the list for it to see."""
+    """SIGINT and SIGTERM do not end the command; they are recorded in the list that it checks."""
     seen: list[int] = []
 
     def note(number: int, _frame: FrameType | None) -> None:

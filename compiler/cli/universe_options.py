@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of commands that prove: which universe, where pods live, how long solvers may take."""
+"""The options of commands that prove: the universe, the pods' networks, the time limit of solvers."""
 
 import click
 
@@ -11,7 +11,7 @@ from policyc.verifier.smt.solver_choice import Choice
 def _networks(
     _ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 ) -> tuple[Network, ...]:
-    """CIDRs such as 10.244.0.0/16, without host bits; a usage error says what is wrong."""
+    """CIDRs such as 10.244.0.0/16, without host bits; a usage error describes the mistake."""
     return tuple(map(_network, values))
 
 
@@ -54,7 +54,7 @@ solver_option = click.option(
 
 
 def is_symbolic(universe: str | None, cluster: tuple[str, ...]) -> bool:
-    """Which universe is meant; a usage error where there is no cluster to range over."""
+    """Whether the universe is symbolic; a usage error if a cluster is required and missing."""
     if universe == "cluster" and not cluster:
         raise click.UsageError("--universe cluster needs --cluster")
     return universe == "symbolic" or (universe is None and not cluster)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`policyc verify`: are the intents kept? Glue only."""
+"""`policyc verify`: check that the policies keep the intents. Glue only."""
 
 import sys
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is installed: the folders of our packages, and the releases of distributions.
+"""The installed software: the folders of our packages, and the releases of distributions.
 
-`importlib.resources` and `importlib.metadata` say the same, but take as long to load as a short run.
+`importlib.resources` and `importlib.metadata` give the same answers, but take as long to load as a short
+run.
 """
 
 import os
@@ -14,7 +15,7 @@ _INFO = ".dist-info"
 
 
 def folder_of(package: str) -> Path:
-    """The folder of a package. ModuleNotFoundError where there is none."""
+    """The folder of a package. ModuleNotFoundError if there is none."""
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError(f"no package {package}", name=package)
@@ -23,9 +24,9 @@ def folder_of(package: str) -> Path:
 
 @cache
 def release_of(distribution: str) -> str:
-    """The version in the metadata of a distribution: that of the first one on the path of modules.
+    """The version in the metadata of a distribution: the first one on the module path.
 
-    importlib.metadata.PackageNotFoundError, an ImportError, where it is not installed.
+    importlib.metadata.PackageNotFoundError, an ImportError, if it is not installed.
     """
     wanted = _normalized(distribution)
     for entry in sys.path:
@@ -34,7 +35,7 @@ def release_of(distribution: str) -> str:
                 version = _version_in(Path(entry, name, "METADATA"))
                 if version:
                     return version
-    from importlib import metadata  # it knows of eggs and archives, and what to raise
+    from importlib import metadata  # it supports eggs and archives, and raises the right error
 
     return metadata.version(distribution)
 
@@ -53,7 +54,7 @@ def _infos_in(entry: str) -> list[str]:
 
 
 def _version_in(path: Path) -> str:
-    """The header `Version`, empty where it cannot be read."""
+    """The header `Version`, empty if it cannot be read."""
     try:
         head, _, _ = path.read_text("utf-8").partition("\n\n")
     except OSError:

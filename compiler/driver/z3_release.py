@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which Z3 is installed, without loading it: a run that has nothing to prove does not need it."""
+"""The installed release of Z3, without loading it: a run that has nothing to prove does not load it."""
 
 from policyc.compiler.driver.installed import release_of
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """YAML and JSON -> typed objects -> Policy IR. The public names; the rest is internal.
 
-A name is imported when it is asked for: whoever imports one module of the package pays for that module.
+A name is imported on first use, so importing one module of the package loads only that module.
 """
 
 from importlib import import_module

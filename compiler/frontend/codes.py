@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every finding of the front end and of `policyc eval`, by its stable code.
 
-PC01 loading, PC02 decoding, PC03 kinds and names, PC04 NetworkPolicy as the API server validates
-it, PC05 NetworkPolicy warnings, PC06 cluster objects, PC07 flows. docs/diagnostics.md has the cause
-and the way out of each. A message that starts with a field path and `Invalid value`, `Required
-value`, `Forbidden` or `Unsupported value` is the API server's own.
+PC01 loading, PC02 decoding, PC03 kinds and names, PC04 NetworkPolicy as the API server validates it,
+PC05 NetworkPolicy warnings, PC06 cluster objects, PC07 flows. docs/diagnostics.md has the cause and the
+remedy of each. A message that starts with a field path and `Invalid value`, `Required value`,
+`Forbidden` or `Unsupported value` is the API server's own.
 """
 
 from policyc.ir.diagnostics import Code, Severity

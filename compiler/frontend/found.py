@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a policy API has beside policies, by type: tiers, address sets, hosts, CIDR groups, intents.
+"""Objects of a policy API beside policies, by type: tiers, address sets, hosts, CIDR groups, intents.
 
-Readers of policy kinds give it (`Pending.found`); lowering looks things up in it, and the commands
-take from it what they need.
+Readers of policy kinds supply them (`Pending.found`). Lowering looks them up, and commands take from
+them what they need.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.hosts import HostEndpoint
 from policyc.ir.policy import Action, Network
 
-if TYPE_CHECKING:  # what reads NetworkPolicies alone does not load the rule language
+if TYPE_CHECKING:  # reading NetworkPolicies alone does not load the rule language
     from policyc.compiler.frontend.extended.intents import IntentText
 
 
@@ -28,9 +28,9 @@ class CalicoTier:
 
 @dataclass(frozen=True, slots=True)
 class AddressSet:
-    """Addresses that Calico's selectors find by labels: of a network set, or of a host endpoint.
+    """Addresses that Calico's selectors match by labels: of a network set, or of a host endpoint.
 
-    `namespace` is empty for what has none. `labels` are the object's own.
+    `namespace` is empty for objects without one. `labels` are the object's own.
     """
 
     title: str
@@ -50,7 +50,7 @@ class CidrGroup:
 
 @dataclass(frozen=True, slots=True)
 class StagedDeletion:
-    """A staged policy that says: without the live policy of this kind, namespace and name."""
+    """A staged policy that removes the live policy of this kind, namespace and name."""
 
     kind: str
     namespace: str
@@ -69,7 +69,7 @@ class Found:
     intents: "tuple[IntentText, ...]" = ()
 
     def __bool__(self) -> bool:
-        """Whether there is anything."""
+        """Whether any field has an entry."""
         return self != NOTHING
 
 
@@ -77,7 +77,7 @@ NOTHING = Found()
 
 
 def joined(parts: Iterable[Found]) -> Found:
-    """All parts as one."""
+    """All parts merged."""
     given = [part for part in parts if part]
     if len(given) == 1:
         return given[0]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pause of Python's cycle collector while trees are built, and less of it while proofs are made.
+"""A pause of Python's cycle collector while trees are built, and fewer collections during proofs.
 
-Trees of nodes have no cycles, so reference counts free them. The collector would only walk them
-over and over: 10,000 policies in one List take 7.3 s with it, and 2.7 s without
+Trees of nodes have no cycles, so reference counts free them, and the collector would only walk them
+again and again: 10,000 policies in one List take 7.3 s with it, and 2.7 s without
 (docs/decisions/0003-yaml-events.md).
 """
 
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """No cycle collection inside; afterwards as it was before."""
+    """No cycle collection inside; afterwards the collector is as before."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -24,9 +24,9 @@ def collector_paused() -> Iterator[None]:
 
 
 def left_to_the_collector(*values: object) -> None:
-    """Have values taken apart by the collector, and not when they go out of use.
+    """Let the collector free values, instead of freeing them when they go out of use.
 
-    A command that ends without another collection never does it, which for a large result is a
+    A command that ends without another collection never frees them, which for a large result saves a
     twentieth of a short run.
     """
     held: list[object] = [*values]
@@ -35,7 +35,7 @@ def left_to_the_collector(*values: object) -> None:
 
 @contextmanager
 def collector_relaxed() -> Iterator[None]:
-    """Inside, what is there already is not walked again, and what is made only seldom.
+    """Inside, existing objects are not walked again, and new ones seldom.
 
     For work on policies that were read: the diff of 5000 policies takes 1.1 s, and 2.0 s without.
     """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every policy API gives the rest of the front end: policies, and where each stands in the order.
+"""The interface of every policy API to the rest of the front end: policies, and their order.
 
-A kind's reader takes a raw object and a `Reading` (how to read), and gives a `Pending`: decoded and
-validated. Once everything is read, `Pending.lower` makes Policy IR of it with the `Surroundings` (what
-else there is: services, network sets). `tiers.py` then puts what was lowered in order.
+A kind's reader takes a raw object and a `Reading` (options), and gives a `Pending`: decoded and
+validated. After everything is read, `Pending.lower` makes Policy IR of it with the `Surroundings` (other
+objects: services, network sets). `tiers.py` then orders the lowered policies.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -17,14 +17,14 @@ from policyc.ir.diagnostics import Report
 from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.policy import Policy, Rule
 
-if TYPE_CHECKING:  # who reads NetworkPolicies alone does not load the readers of Services
+if TYPE_CHECKING:  # reading NetworkPolicies alone does not load the readers of Services
     from policyc.compiler.frontend.cluster.services import Service
 
 CLUSTER_NETWORK_POLICY = "ClusterNetworkPolicy"
 
 
 class Profile(Enum):
-    """How policies of several APIs stand to each other (semantics F47)."""
+    """The order of policies of several APIs (semantics F47)."""
 
     KUBERNETES = "kubernetes"
     CALICO = "calico"
@@ -32,14 +32,14 @@ class Profile(Enum):
 
 
 class Channel(Enum):
-    """Which release channel of the policy.networking.k8s.io CRDs objects are checked against (C40)."""
+    """The release channel of the policy.networking.k8s.io CRDs to check objects against (C40)."""
 
     STANDARD = "standard"
     EXPERIMENTAL = "experimental"
 
 
 class Unsupported(Enum):
-    """What becomes of a rule with a part that policyc does not support."""
+    """The treatment of a rule with a part that policyc does not support."""
 
     ERROR = "error"
     DENY = "deny"
@@ -79,7 +79,7 @@ class CiliumSlot:
 
 @dataclass(frozen=True, slots=True)
 class ExtendedSlot:
-    """In the tier of policyc's own that stands at `tier` among the built-in ones, by `order`."""
+    """In the policyc tier at position `tier` among the built-in ones, by `order`."""
 
     tier: float
     order: float
@@ -92,7 +92,7 @@ Slot = AdminSlot | NetworkPolicySlot | BaselineSlot | CalicoSlot | CiliumSlot | 
 class Lowered:
     """A policy and its slot. A staged one is compared with the live ones, never enforced.
 
-    `left_out` are egress rules that the policy does not list egress for: the text ignores them (A6).
+    `left_out` are egress rules of a policy that does not list egress: the text ignores them (A6).
     """
 
     policy: Policy
@@ -103,7 +103,7 @@ class Lowered:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How objects are read. `server` is the API server's (major, minor) version."""
+    """The options of reading. `server` is the API server's (major, minor) version."""
 
     report: Report
     default_namespace: str = "default"
@@ -115,7 +115,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What lowering may look up. Services by (namespace, name); `found` by the kinds' readers.
+    """Objects that lowering may look up. Services by (namespace, name); `found` by the kinds' readers.
 
     `namespaces` are the labels of those that have an object, by name.
     """
@@ -128,7 +128,7 @@ class Surroundings:
 
 
 def no_policies(_: Surroundings) -> Iterable[Lowered]:
-    """For objects that are no policies themselves, such as network sets and tiers."""
+    """For objects that are not policies themselves, such as network sets and tiers."""
     return ()
 
 

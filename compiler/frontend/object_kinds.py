@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which kinds of objects there are, and what becomes of each: the table behind the dispatch.
+"""The kinds of objects, and the treatment of each: the table behind the dispatch.
 
-Dispatch is by apiVersion and kind together. What is in no table is an error: nothing is guessed.
+Dispatch is by apiVersion and kind together. A kind that is in no table is an error: nothing is guessed.
 """
 
 from enum import Enum
@@ -19,7 +19,7 @@ POLICY_GROUPS = frozenset(
         "policyc.dev",
     }
 )
-"""Groups in which an object that is not known might restrict traffic."""
+"""Groups in which an unknown object might restrict traffic."""
 
 NETWORK_POLICY = ("networking.k8s.io/v1", "NetworkPolicy")
 EXTENDED_POLICY = ("policyc.dev/v1alpha1", "ExtendedPolicy")
@@ -50,7 +50,7 @@ CILIUM_KINDS = (
 
 
 class Role(Enum):
-    """What a kind is to policyc."""
+    """The role of a kind in policyc."""
 
     POLICY = "policy"
     CLUSTER = "cluster"
@@ -68,7 +68,7 @@ _CALICO_PASSED_OVER = (
     "BGPConfiguration BGPFilter BGPPeer BlockAffinity CalicoNodeStatus ClusterInformation IPAMBlock "
     "IPAMConfig IPAMConfiguration IPAMHandle IPPool IPReservation KubeControllersConfiguration"
 )
-"""Not Profile and FelixConfiguration: these decide about traffic."""
+"""Not Profile and FelixConfiguration: these affect verdicts."""
 
 _PASSED_OVER = {
     **dict.fromkeys(CALICO_VERSIONS, _CALICO_PASSED_OVER),
@@ -112,7 +112,7 @@ ROLES: dict[tuple[str, str], Role] = {
     **{(v, kind): Role.CLUSTER for v, kinds in _CLUSTER_KINDS.items() for kind in kinds},
     **{(v, kind): Role.PASSED_OVER for v, kinds in _PASSED_OVER.items() for kind in kinds.split()},
 }
-"""(apiVersion, kind) -> role, for every kind that is no error."""
+"""(apiVersion, kind) -> role, for every accepted kind."""
 
 POLICY_KINDS = frozenset(
     {
@@ -129,7 +129,7 @@ POLICY_KINDS = frozenset(
         "ExtendedPolicy",
     }
 )
-"""Kinds that restrict traffic, whoever's they are. Anything spelled like one is an error."""
+"""Kinds that restrict traffic, of any vendor. Anything spelled like one is an error."""
 
 _OWNER_OF_GROUP = {
     "policy.networking.k8s.io": "SIG Network's policy API's",
@@ -149,26 +149,26 @@ _NOT_YET = {
 }
 
 ALIKE = 0.85
-"""How like a policy kind's a name must be to count as a slip of the pen, 0 to 1."""
+"""The similarity to a policy kind's name that counts as a misspelling, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotYet:
-    """A policy kind that is known, and not supported yet; `owner` says whose it is."""
+    """A known policy kind that is not supported yet; `owner` is its project."""
 
     owner: str
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """No kind of ours. `is_policy` says that no option may pass it over."""
+    """An unknown kind. `is_policy` says that no option may skip it."""
 
     is_policy: bool
     hint: str
 
 
 def classify(api_version: str, kind: str) -> Role | NotYet | Unknown:
-    """What becomes of an object with this apiVersion and kind."""
+    """The treatment of an object with this apiVersion and kind."""
     role = ROLES.get((api_version, kind))
     if role is not None:
         return role
@@ -180,13 +180,13 @@ def classify(api_version: str, kind: str) -> Role | NotYet | Unknown:
 
 def is_like_policy(kind: str) -> bool:
     """Whether a kind is, or is spelled nearly like, one that restricts traffic."""
-    if "networkpolic" in kind.lower():  # MultiNetworkPolicy, and whatever comes next
+    if "networkpolic" in kind.lower():  # MultiNetworkPolicy, and future kinds
         return True
     return any(likeness(kind, known) >= ALIKE for known in POLICY_KINDS)
 
 
 def _hint(group: str, kind: str) -> str:
-    """The nearest thing that would have been understood."""
+    """The nearest known kind."""
     versions = sorted(v for v, known in ROLES if known == kind and not v.startswith("crd."))
     if kind == "Kustomization":
         return "build it first: kustomize build DIR | policyc ... -f -"

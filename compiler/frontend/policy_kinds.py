@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which reader reads which kind of policy: one line a kind, and nothing API-specific beyond it.
+"""The reader of each kind of policy: one line per kind, and nothing API-specific beyond it.
 
 A reader is imported for the first object of its kind: NetworkPolicies alone load no other API.
 """
@@ -24,7 +24,7 @@ from policyc.compiler.frontend.object_kinds import (
 )
 
 Reader = Callable[[RawObject, Reading], Pending | None]
-"""Decode and validate; None where what was reported leaves nothing to lower."""
+"""Decode and validate; None if the reported errors leave nothing to lower."""
 
 
 @cache
@@ -34,7 +34,7 @@ def _imported(module: str, function: str) -> Reader:
 
 
 def _reader(module: str, function: str) -> Reader:
-    """The reader `function` of a module of this package, which is imported when it is called."""
+    """The reader `function` of a module of this package, imported on the first call."""
     return lambda raw, reading: _imported(module, function)(raw, reading)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The front end's door: sources in, Policy IR and universe out, or every finding at once.
+"""The front end's entry point: sources in, Policy IR and universe out, or every finding at once.
 
-`read_policies` and `read_cluster` are for files; `read_scenario` takes objects of both sorts
-together. Each raises InputError with all findings where one of them is an error.
+`read_policies` and `read_cluster` are for files; `read_scenario` takes objects of both sorts together.
+Each raises InputError with all findings if one of them is an error.
 """
 
 from collections import Counter
@@ -69,7 +69,7 @@ __all__ = [
 
 NO_POLICIES = PolicySet(())
 INPUT = Span("-f", 0, 0)
-"""Where a finding is that is about all files of `-f` together."""
+"""The place of a finding about all files of `-f` together."""
 _NO_POLICY = (
     "check for a failed pipe or a wrong path; `policyc compile --allow-empty` accepts empty input"
 )
@@ -80,10 +80,11 @@ _ONLY_STAGED = (
 
 @dataclass(frozen=True, slots=True)
 class PolicyInput:
-    """What `read_policies` read.
+    """The result of `read_policies`.
 
-    `policies` are the live ones in their tiers; `lowered` has the staged ones, too, and `found` what
-    is no policy itself, such as intents. `cluster_objects` counts, by kind, what is used with --cluster.
+    `policies` are the live ones in their tiers. `lowered` has the staged ones, too, and `found` objects
+    that are not policies, such as intents. `cluster_objects` counts, by kind, objects that are used with
+    --cluster.
     """
 
     policies: PolicySet
@@ -109,7 +110,7 @@ def read_policies(
 ) -> PolicyInput:
     """Policies from `-f`; cluster objects among them are counted, not read.
 
-    `services` are those of the cluster, which policies may name, and `known` what else is.
+    `services` are those of the cluster, which policies may name, and `known` its other objects.
     """
     reading = _Reading(options)
     cluster_objects: Counter[str] = Counter()
@@ -137,7 +138,7 @@ def read_policies(
 
 
 class ClusterReading:
-    """A cluster that was read; `finish` makes it of use once the policies are known."""
+    """A cluster that was read; `finish` completes it after the policies are known."""
 
     def __init__(self, sources: Sequence[Source], options: ReadOptions = DEFAULT_OPTIONS) -> None:
         self._reading = _Reading(options)
@@ -155,13 +156,14 @@ class ClusterReading:
 
     @property
     def known(self) -> Known:
-        """What else there is for policies to name."""
+        """Other objects that policies may name."""
         return self._reading.known
 
     def finish(self, given: PolicySet = NO_POLICIES, found: Found = NOTHING) -> Cluster:
         """The cluster; a policy in it must be among those of `given`, too.
 
-        `found` is what the readers of those policies found: host endpoints are of the cluster.
+        `found` are the objects that the readers of those policies found: host endpoints are of the
+        cluster.
         """
         with collector_paused():
             self._reading.lower_known(given, found)
@@ -225,17 +227,17 @@ class _Reading:
 
     @property
     def known(self) -> Known:
-        """The labels of the namespaces that have objects, and what else was found."""
+        """The labels of the namespaces that have objects, and the other found objects."""
         labels = {n.metadata.name: n.labels for n in self._cluster.namespaces}
         return Known(labels, self.found)
 
     @property
     def found(self) -> Found:
-        """What is no policy itself."""
+        """The objects that are not policies."""
         return joined(self._found)
 
     def add_policy(self, raw: RawObject) -> None:
-        """Decode, validate and warn; a policy with errors is only looked at, never lowered."""
+        """Decode, validate and warn; a policy with errors is never lowered."""
         before = len(self.report.findings)
         pending = READERS[raw.api_version, raw.kind](raw, self._how)
         if pending is None:
@@ -248,18 +250,18 @@ class _Reading:
             self._found.append(pending.found)
 
     def add_known_policy(self, raw: RawObject) -> None:
-        """A policy that must be given elsewhere too: its warnings are said there."""
+        """A policy that must be given elsewhere too: its warnings are reported there."""
         with self._only_errors():
             self.add_policy(raw)
 
     def add_cluster_object(self, raw: RawObject) -> None:
-        """Decode and keep."""
+        """Decode a cluster object and add it."""
         metadata = self._cluster.add(raw)
         if metadata is not None:
             self._check_unique(raw, metadata)
 
     def lower(self, services: Iterable[Service], known: Known) -> None:
-        """Make Policy IR of what is pending, now that all it may look up is known."""
+        """Make Policy IR of the pending objects, after everything that they may look up is known."""
         by_name = {(s.metadata.namespace, s.metadata.name): s for s in services}
         self._found.append(given_once(self.found, known.found, self.report))
         surroundings = Surroundings(
@@ -305,7 +307,7 @@ class _Reading:
         findings[before:] = [finding for finding in findings[before:] if finding.is_error]
 
     def _check_unique(self, raw: RawObject, metadata: ObjectMeta) -> None:
-        """The API server would keep the later of two; we do not guess which was meant."""
+        """The API server would keep the later of two; policyc does not guess which was meant."""
         if not metadata.name:
             return
         group = raw.api_version.rpartition("/")[0].removeprefix("crd.")  # Calico's store is its API
@@ -325,7 +327,7 @@ class _Reading:
         return assemble(live, self.profile, self.found.tiers)
 
     def cluster(self, policies: PolicySet) -> Cluster:
-        """The cluster that `policies` are for; raises where anything of this run is wrong."""
+        """The cluster that `policies` are for; raises if anything of this run is wrong."""
         objects = self._cluster
         universe = with_hosts(objects.universe(), self.found.hosts, self.report)
         universe = with_node_hosts(universe, policies)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The front end's door for intents: sources in, intents out, or every finding at once."""
+"""The front end's entry point for intents: sources in, intents out, or every finding at once."""
 
 import io
 import re
@@ -44,7 +44,7 @@ _YAML = re.compile(rb"^(apiVersion|kind)[ \t]*:|\A\s*\{", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class IntentInput:
-    """What `read_intents` read: the intents in the order of their files, and warnings."""
+    """The result of `read_intents`: the intents in the order of their files, and warnings."""
 
     intents: tuple[Intent, ...]
     inputs: tuple[InputFile, ...] = ()
@@ -59,8 +59,8 @@ def read_intents(
 ) -> IntentInput:
     """Intents of `.intent` files, of YAML, and those that `read_policies` found.
 
-    Other objects of the YAML are left to who reads them. Raises InputError with every finding where
-    one of them is an error; input without any intent is one.
+    Other objects of the YAML are left to other readers. Raises InputError with every finding if one of
+    them is an error; input without any intent is one.
     """
     options.check()
     report = Report()
@@ -100,7 +100,7 @@ def _texts(
 
 
 def is_yaml(content: Content) -> bool:
-    """Whether an input is YAML, by its name; what has no known ending by what it looks like."""
+    """Whether an input is YAML, by its file name; without a known ending, by its content."""
     if content.name.endswith(INTENT_SUFFIX):
         return False
     return content.name.endswith(SUFFIXES) or _YAML.search(content.data) is not None

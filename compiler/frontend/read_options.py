@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How input is read, and what else there is for it to name; without the readers themselves."""
+"""Options of reading, and the other objects that input may name; without the readers themselves."""
 
 import re
 from collections.abc import Mapping
@@ -22,10 +22,10 @@ _KUBE_VERSION = re.compile(r"v?(\d{1,3})\.(\d{1,3})(?:[.+-].*)?")
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """How input is read: the namespace of objects without one, the server to be as strict as.
+    """The options of reading: the namespace of objects without one, the server version for strictness.
 
-    Without `allow_empty`, input that has no policy at all is an error. `profile` None: the one that
-    the kinds present ask for.
+    Without `allow_empty`, input that has no policy at all is an error. `profile` None: the one that the
+    kinds present require.
     """
 
     default_namespace: str = "default"
@@ -38,7 +38,7 @@ class ReadOptions:
 
     @property
     def server(self) -> tuple[int, int]:
-        """Major and minor version of the server. Raises InputError for what is no version."""
+        """Major and minor version of the server. Raises InputError for an invalid version."""
         match = _KUBE_VERSION.fullmatch(self.kube_version)
         if match is None:
             finding = codes.BAD_KUBE_VERSION.at(
@@ -49,11 +49,11 @@ class ReadOptions:
 
     @property
     def is_strict(self) -> bool:
-        """Whether CIDRs must be as 1.36 wants them."""
+        """Whether CIDRs must be as strict as in 1.36."""
         return self.server >= STRICT_SINCE
 
     def check(self) -> None:
-        """Raises InputError where an option is none that the API server could have."""
+        """Raises InputError if an option has a value that the API server could not have."""
         _ = self.server
         where, name = "--namespace", self.default_namespace
         found = [
@@ -69,9 +69,10 @@ DEFAULT_OPTIONS = ReadOptions()
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a cluster has that policies may name, beside its services.
+    """The objects of a cluster that policies may name, beside its services.
 
-    `namespaces` are their labels by name; `found` is what readers of policy kinds found there.
+    `namespaces` are their labels by name; `found` are the objects that readers of policy kinds found
+    there.
     """
 
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict, hash=False)
@@ -79,4 +80,4 @@ class Known:
 
 
 NOTHING_KNOWN = Known()
-"""No cluster, or one that has nothing to name."""
+"""No cluster, or one without such objects."""

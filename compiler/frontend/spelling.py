@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nearest valid spelling of a name that is none.
+"""The nearest valid spelling of an invalid name.
 
 Only wrong input needs `difflib`, so it is imported for the first mistake.
 """
@@ -7,11 +7,11 @@ Only wrong input needs `difflib`, so it is imported for the first mistake.
 from collections.abc import Iterable
 
 MAX_LENGTH = 80
-"""Nothing longer is a slip of the pen, and comparing is quadratic."""
+"""The length limit of a misspelling; the comparison is quadratic."""
 
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.7) -> str | None:
-    """The name of `names` that is most like `name`, letter case aside; None if none is alike."""
+    """The name of `names` that is most similar to `name`, ignoring case; None if none is similar."""
     if len(name) > MAX_LENGTH:
         return None
     from difflib import get_close_matches
@@ -22,7 +22,7 @@ def nearest(name: str, names: Iterable[str], cutoff: float = 0.7) -> str | None:
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """A hint with the nearest name, or without one the names there are, if they are few."""
+    """A hint with the nearest name; without one, all the names, if they are few."""
     known = sorted(names)
     near = nearest(name, known)
     if near is not None:
@@ -33,7 +33,7 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 
 def likeness(one: str, other: str) -> float:
-    """How alike two names are, 0 to 1, letter case aside."""
+    """The similarity of two names, 0 to 1, ignoring case."""
     if len(one) > MAX_LENGTH:
         return 0.0
     from difflib import SequenceMatcher

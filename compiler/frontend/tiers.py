@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Policies of every API -> the tiers of one PolicySet, in the order of evaluation (semantics F46, F47).
 
-Built-in tiers have the orders Calico gives them in every profile, so that a tier of Calico's or of
-policyc's own can stand before, between or behind them.
+Built-in tiers have the orders that Calico gives them in every profile, so that a Calico tier or one of
+policyc's own can stand before, between or after them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -45,7 +45,7 @@ TierKey = tuple[float, str]
 
 
 def profile_of(slots: Iterable[Slot]) -> Profile:
-    """The profile that the kinds present ask for. Calico's beside Cilium's is the caller's error."""
+    """The profile that the kinds present require. Calico's beside Cilium's is the caller's error."""
     found = {type(slot) for slot in slots}
     if CalicoSlot in found:
         return Profile.CALICO
@@ -55,7 +55,7 @@ def profile_of(slots: Iterable[Slot]) -> Profile:
 def assemble(
     lowered: Iterable[Lowered], profile: Profile, calico_tiers: Iterable[CalicoTier] = ()
 ) -> PolicySet:
-    """The policies in their tiers; a tier without a policy is left out, but for NetworkPolicies'."""
+    """The policies in their tiers; a tier without a policy is omitted, except NetworkPolicies'."""
     tiers = {tier.name: tier for tier in (*BUILT_IN_CALICO_TIERS, *calico_tiers)}
     place = _Places(profile, tiers)
     groups: dict[TierKey, list[tuple[SortKey, Policy]]] = {}
@@ -77,18 +77,18 @@ def assemble(
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where each slot is in one profile."""
+    """The position of each slot in one profile."""
 
     profile: Profile
     tiers: Mapping[str, CalicoTier]
 
     def of_default(self) -> tuple[TierKey, Callable[[tuple[Policy, ...]], Tier]]:
-        """The tier of NetworkPolicies where it is no tier of Calico's: unordered, denies win (A3)."""
+        """The tier of NetworkPolicies if it is not a tier of Calico's: unordered, denies win (A3)."""
         frame = _frame(NETWORK_POLICY_TIER, TierMode.DENY_WINS, Action.DENY)
         return (DEFAULT_ORDER, NETWORK_POLICY_TIER), frame
 
     def of(self, item: Lowered) -> tuple[TierKey, Callable[[tuple[Policy, ...]], Tier], SortKey]:
-        """(tier, how it is made, place within it) of one policy."""
+        """(tier, its constructor, position within it) of one policy."""
         policy = item.policy
         by_name = (policy.namespace, policy.name, policy.kind)
         match item.slot:

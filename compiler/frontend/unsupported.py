@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules with a part that policyc does not support: an error, or compiled so that nothing is opened.
+"""Rules with a part that policyc does not support: an error, or compiled so that no traffic is opened.
 
-With `--unsupported=deny` such a rule is *opaque* (`ir.policy.Opaque`). It is enforced closed: an allow
-matches only what it matches for sure, and a deny, a reject or a pass denies all that it may match, since
-a pass that was lost could open traffic in a later tier. What only makes a note makes it only where the
-rule matches for sure. A subject that is not supported is always an error.
+With `--unsupported=deny` such a rule is *opaque* (`ir.policy.Opaque`). It is enforced closed. An allow
+matches only its certain flows. A deny, a reject or a pass denies all flows that it may match, since a
+lost pass could open traffic in a later tier. A rule that only makes a note makes it only for its certain
+flows. A subject that is not supported is always an error.
 """
 
 import json
@@ -21,16 +21,16 @@ from policyc.ir.policy import ANY_PEER, Action, Opaque, Peer, Rule
 from policyc.ir.spans import Span
 
 _NAMES = frozenset({"name", "metadata"})
-"""Fields of a rule that are for people: its flows do not depend on them."""
+"""Fields of a rule that are for people: they do not affect its matches."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnsupportedPart:
-    """A field that is valid and not supported: its place and path, and what it asks for in words.
+    """A field that is valid and not supported: its place and path, and its requirement in words.
 
     `is_peer`: it is one of several peers, so that the rule keeps what its other peers match. `among` has
-    every other side that it may mean; None where it is on the subject's own side. `is_read`: without
-    `--unsupported=deny`, too, an allow that asks for it is no error. It allows only what is sure.
+    every peer that it may mean; None if it is on the subject's own side. `is_read`: even without
+    `--unsupported=deny`, an allow with this requirement is not an error. It allows only what is certain.
     """
 
     span: Span
@@ -52,9 +52,9 @@ def fail_closed(
 ) -> Rule:
     """The rule as it may be enforced. `rule` has everything but the parts that are not supported.
 
-    `text` is the rule as it was written (`text_of`). `widest` has all that the rule may match beside the
-    peers that are not supported, where that is more than `rule` says. Every part is reported: an error
-    by default, a warning where the rule is made to fail closed.
+    `text` is the rule as it was written (`text_of`). `widest` has everything that the rule may match
+    beside the unsupported peers, if that is more than `rule` matches. Every part is reported: an error
+    by default, a warning if the rule is made to fail closed.
     """
     if not parts:
         return rule
@@ -102,6 +102,6 @@ def _plain(node: nodes.Node) -> object:
 
 
 def refuse_subject(part: UnsupportedPart, report: Report) -> None:
-    """Report a subject that is not supported: without it, nobody knows whom to close off."""
+    """Report a subject that is not supported: without it, the endpoints to close are not known."""
     found = codes.UNSUPPORTED_SUBJECT.at(part.span, part.path, where=part.path, what=part.what)
     report.add(found.help("--unsupported=deny does not help here: the policy has no known subject"))

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Differential fuzzing: every stage of the chain is asked about random policies, and all must agree."""
+"""Differential fuzzing: every stage of the chain evaluates random policies, and all must agree."""

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flows meant for one rule: a pod it is about, a peer and a service at the borders of what it asks.
+"""Flows aimed at one rule: one of its subjects, and a peer and a service at the borders of its ranges.
 
-Most flows between anybody meet defaults only; what a rule says is told apart where it begins and ends.
+Most flows between random ends meet defaults only. Flows at the first and last value of a rule's ranges
+distinguish its matches.
 """
 
 import random
@@ -30,7 +31,7 @@ from policyc.ir.universe import Address, End, Endpoint, Flow, Node
 
 @dataclass(frozen=True)
 class Target:
-    """A rule, and the pods that its policy is about, which are not on their node's network."""
+    """A rule, and the subjects of its policy that are not on their node's network."""
 
     direction: Direction
     rule: Rule
@@ -38,7 +39,7 @@ class Target:
 
 
 def targets_of(policies: PolicySet, ends: Sequence[End]) -> list[Target]:
-    """The rules of which some pod is a subject."""
+    """The rules that have some pod as a subject."""
     pods = [end for end in ends if isinstance(end, Endpoint) and not end.host_network]
     found = []
     for policy in (policy for tier in policies.tiers for policy in tier.policies):
@@ -56,7 +57,7 @@ def _rules(policy: Policy) -> Iterator[tuple[Direction, Rule]]:
 def aimed(
     rng: random.Random, target: Target, ends: Sequence[End], family: int, usual: Service
 ) -> Flow | None:
-    """A flow near what the rule matches; `usual` where it asks for no service. None without peers."""
+    """A flow near the rule's matches; `usual` if it has no services. None without peers."""
     subject = rng.choice(target.subjects)
     if subject.address(family) is None:
         return None
@@ -71,7 +72,7 @@ def aimed(
 
 
 def _peers(rng: random.Random, rule: Rule, ends: Sequence[End], family: int) -> Sequence[End]:
-    """Those that one leaf of the rule's peers asks for, or borders on; anybody where there is none."""
+    """Ends that one leaf of the rule's peers matches, or borders on; any end if there is none."""
     asked = [leaf for peer in (*rule.peers, rule.own) for leaf in leaves(peer)]
     match rng.choice(asked) if asked else None:
         case EndpointPeer(selector):
@@ -93,7 +94,7 @@ def _address(end: End, family: int) -> Address | None:
 
 
 def at_borders(block: AddressPeer, family: int) -> list[Address]:
-    """The addresses on both sides of where a block, and what it excepts, begin and end."""
+    """The addresses on both sides of the borders of a block and its excepts."""
     bits = 32 if family == 4 else 128
     if block.network.version != family:
         return []
@@ -111,7 +112,7 @@ _NUMBERS: Mapping[Kind, int] = {Kind.ICMP: 1, Kind.ICMPV6: 58}
 
 
 def _service(rng: random.Random, ports: Ports, dst: End, family: int, usual: Service) -> Service:
-    """At the border of one entry of the rule's ports."""
+    """A service at the border of one entry of the rule's ports."""
     match ports:
         case PortRange(protocol, lo, hi):
             near = rng.choice((lo, hi)) + rng.choice((-1, 0, 0, 1))

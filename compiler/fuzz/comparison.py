@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every stage against the reference semantics: the first answer that is another, or stage that fails."""
+"""Every stage compared with the reference semantics: the first different answer, or failing stage."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from policyc.compiler.fuzz.stages.table import REFERENCE
 
 @dataclass(frozen=True)
 class Disagreement:
-    """What a stage says otherwise than the reference; `question` None: it failed before any answer."""
+    """A stage's answer that differs from the reference; `question` None: it failed before any answer."""
 
     scenario: Scenario
     stage: str
@@ -25,7 +25,7 @@ class Disagreement:
     answer: str
 
     def describe(self) -> str:
-        """In a line."""
+        """The disagreement in one line."""
         if self.question is None:
             return f"{self.stage} failed: {self.answer}"
         end = f"{self.question.flow}, {self.question.direction.value}"
@@ -33,13 +33,13 @@ class Disagreement:
 
     @property
     def records(self) -> tuple[dict[str, str | int], ...]:
-        """The flow at fault, as a file has it; none where there is no such flow."""
+        """The flow at fault, as a file has it; none if there is no such flow."""
         return () if self.question is None else (record_of(self.question.flow),)
 
 
 @dataclass
 class Tally:
-    """How much was compared."""
+    """The amount of comparisons."""
 
     flows: int = 0
     answers: Counter[str] = field(default_factory=Counter)
@@ -49,12 +49,12 @@ class Tally:
 def compare(
     scenario: Scenario, stages: Sequence[Stage], tally: Tally | None = None
 ) -> Disagreement | None:
-    """Ask the stages in their order; the first disagreement, None where all agree."""
+    """Run the stages in order; the first disagreement, None if all agree."""
     reference = scenario.reference
     for stage in stages:
         try:
             answers = stage.answers(scenario)
-        except Exception as failure:  # whatever a stage cannot do with what is compiled, is found
+        except Exception as failure:  # any failure of a stage on compiled input is a finding
             what = f"{type(failure).__name__}: {failure}"
             return Disagreement(scenario, stage.name, None, "", what.splitlines()[0])
         for question, wanted, answer in zip(scenario.questions, reference, answers, strict=True):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flows to try on a scenario: between all that is there, and at the borders of what its objects name.
+"""Flows to try on a scenario: between all its ends, and at the borders of what its objects name.
 
-Which of the many are taken depends on the draw's salt alone, so that an example is the same each time.
+The selection depends only on the draw's salt, so an example is the same each time.
 """
 
 import random
@@ -24,11 +24,11 @@ PORTS = (1, 53, 80, 443, 8080, 65535)
 _ICMP = ((0, 0), (3, 4), (8, 0), (13, 0), (128, 0), (129, 0), (135, 0), (255, 255))
 _OTHERS = (47, 50, 89)
 _AIMED = 0.7
-"""How many flows are meant for a rule."""
+"""The number of flows aimed at a rule."""
 
 
 def flows_of(scenario: Scenario, count: int) -> tuple[Flow, ...]:
-    """Up to `count` different flows, each with a pod of which policies are asked."""
+    """Up to `count` different flows, each with a pod to which policies apply."""
     rng = random.Random(scenario.draw.salt)
     ends = {family: _ends(scenario, family) for family in FAMILIES}
     targets = targets_of(scenario.policies, scenario.universe.endpoints)
@@ -51,7 +51,7 @@ def flows_of(scenario: Scenario, count: int) -> tuple[Flow, ...]:
 def _between_any(
     rng: random.Random, ends: Sequence[End], service: Service, family: int
 ) -> Flow | None:
-    """A pod and anybody, either way."""
+    """A pod and any end, in either direction."""
     pods = [end for end in ends if _is_subject(end)]
     if not pods:
         return None
@@ -65,7 +65,7 @@ def _is_subject(end: End) -> bool:
 
 
 def _ends(scenario: Scenario, family: int) -> Sequence[End]:
-    """Pods, nodes that speak, nodes of which only the address is known, addresses of nobody."""
+    """Pods, nodes that speak, nodes of which only the address is known, and unheld addresses."""
     universe = scenario.universe
     held: list[End] = [end for end in universe.endpoints if end.address(family) is not None]
     nodes = [node for node in universe.nodes if node.address(family) is not None]
@@ -76,7 +76,7 @@ def _ends(scenario: Scenario, family: int) -> Sequence[End]:
 
 
 def _addresses(policies: PolicySet, family: int) -> list[Address]:
-    """Some of nobody's, and those at both sides of every border that a rule draws."""
+    """Some unheld addresses, and those at both sides of every border that a rule draws."""
     found: dict[Address, None] = {}
     for text in OUTSIDE:
         address = ip_address(text)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The search: rounds of examples until the time or the number is up, or a disagreement is found.
+"""The search: rounds of examples until the time or the number is reached, or a disagreement is found.
 
-A round is one run of hypothesis with a seed of its own, so that the same seed tries the same examples
-in the same order. What is found is shrunk by hypothesis, then by `reduction`, with its flow kept.
+A round is one run of hypothesis with a seed of its own, so the same seed tries the same examples in the
+same order. Hypothesis shrinks a failure, then `reduction` does, with its flow kept.
 """
 
 import time
@@ -27,16 +27,16 @@ from policyc.compiler.fuzz.strategies.words import Strategy
 from policyc.ir.errors import InputError
 
 ROUND = 50
-"""Examples a round."""
+"""The number of examples in a round."""
 FLOWS = 60
-"""Flows an example."""
+"""The number of flows of an example."""
 SHRINKING = 60.0
-"""Seconds for each of the two ways to make an example small."""
+"""Seconds for each of the two ways to reduce an example."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """When the search ends, whichever comes first; None: never for this reason."""
+    """The limits of the search, whichever comes first; None: no such limit."""
 
     seconds: float | None
     examples: int | None
@@ -45,7 +45,7 @@ class Limits:
 
 @dataclass
 class Outcome:
-    """What a search has done. `refused`: examples that the front end or the datapath does not take."""
+    """The result of a search. `refused`: examples that the front end or the datapath refuses."""
 
     examples: int = 0
     refused: int = 0
@@ -56,12 +56,12 @@ class Outcome:
 
 
 class _FoundError(Exception):
-    """For hypothesis, which shrinks what fails."""
+    """Raised for hypothesis, which shrinks failures."""
 
 
 @dataclass
 class Hunt:
-    """One search. `is_stopped` is asked often; `show` gets a line about how far it is."""
+    """One search. `is_stopped` is called often; `show` gets a line about the progress."""
 
     stages: Sequence[Stage]
     options: ReadOptions
@@ -76,7 +76,7 @@ class Hunt:
     _until: float = float("inf")
 
     def run(self) -> Outcome:
-        """Search until something is found or a limit is reached."""
+        """Search until a disagreement is found or a limit is reached."""
         self._started = time.monotonic()
         for number, count in enumerate(self._rounds()):
             self._round(number, count)
@@ -96,7 +96,7 @@ class Hunt:
             left = None if left is None else left - ROUND
 
     def _is_over(self) -> bool:
-        """No more examples are to be tried; once something is found, no more shrinking."""
+        """Stop trying examples; once something is found, stop shrinking."""
         now = time.monotonic()
         if self.is_stopped() or now > self._until:
             return True
@@ -143,14 +143,14 @@ class Hunt:
             raise _FoundError(found.describe())
 
     def _with_flows(self, scenario: Scenario) -> Scenario:
-        """What has shown a disagreement first, so that it is still tried where the rest changes."""
+        """Flows that showed a disagreement come first, so that they stay when the rest changes."""
         flows = dict.fromkeys(with_records(scenario, self._suspects[-3:]).flows)
         return replace(
             scenario, flows=(*flows, *(f for f in flows_of(scenario, FLOWS) if f not in flows))
         )
 
     def _asked(self) -> Sequence[Stage]:
-        """All stages, and once something is found, the one at fault."""
+        """All stages; once something is found, the one at fault."""
         found = self.outcome.found
         return [s for s in self.stages if found is None or s.name == found.stage]
 
@@ -188,7 +188,7 @@ class Hunt:
 def failure_of(
     draw: Draw, records: Sequence[FlowRecord], stages: Sequence[Stage], options: ReadOptions
 ) -> Disagreement | None:
-    """What is wrong about an example and these flows, or those of its own where none are given."""
+    """The failure of an example on these flows, or on its own if none are given."""
     try:
         scenario = read_draw(draw, options)
     except InputError:

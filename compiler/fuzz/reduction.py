@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A failing example made smaller, part by part, for as long as the same stage is wrong about it.
+"""A failing example reduced, part by part, as long as the same stage gives a wrong answer.
 
-Hypothesis has shrunk what it drew; here whole objects, list items and fields go, which it cannot know.
+Hypothesis has shrunk its draws. This module removes whole objects, list items and fields, which
+hypothesis does not know.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ Path = tuple[str | int, ...]
 
 
 def reduced(draw: Draw, fails: Fails) -> Draw:
-    """The smallest draw that this way of trying finds; `fails` says whether one is still at fault."""
+    """The smallest draw that this method finds; `fails` says whether a draw still fails."""
     is_smaller = True
     while is_smaller:
         is_smaller = False
@@ -37,7 +38,7 @@ def reduced(draw: Draw, fails: Fails) -> Draw:
 
 
 def _without_knobs(draw: Draw) -> Iterator[Draw]:
-    """Everything shown to the compiler, laid out as it does."""
+    """Draws with one option reset: pods given to the compiler, its own layouts, or no salt."""
     if draw.later:
         yield replace(draw, later=frozenset())
     for name in sorted(draw.later):
@@ -49,7 +50,7 @@ def _without_knobs(draw: Draw) -> Iterator[Draw]:
 
 
 def _smaller_object(draw: Draw, number: int, fails: Fails) -> tuple[Draw, bool]:
-    """Take away one part after the other, larger ones first; parts of what is gone are not tried."""
+    """Remove one part after the other, larger ones first; parts of removed parts are not tried."""
     is_smaller = False
     tried: set[Path] = set()
     while True:
@@ -64,9 +65,9 @@ def _smaller_object(draw: Draw, number: int, fails: Fails) -> tuple[Draw, bool]:
 
 
 def _parts(value: Any, path: Path = ()) -> Iterator[Path]:
-    """Every part that may be left out: list items, fields but those that name the object, lines.
+    """Every part that may be removed: list items, fields except an object's identity, lines.
 
-    The path to a line of a text ends in its number, as that to an item of a list does.
+    The path to a line of a text ends in its number, like that to an item of a list.
     """
     match value:
         case dict():
@@ -88,7 +89,7 @@ def _without(draw: Draw, number: int, path: Path) -> Draw:
 
 
 def _left(value: Any, path: Path) -> Any:
-    """The value without the part that the path leads to."""
+    """The value without the part at the path."""
     step, rest = path[0], path[1:]
     match value:
         case dict() if rest:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Regression files: one example with the flows that told a stage from the reference (docs/fuzz.md).
+"""Regression files: an example with the flows on which a stage differed from the reference.
 
-YAML, so that it can be read and edited; a test replays every file of tests/regressions.
+The format is described in docs/fuzz.md. YAML, so that it can be read and edited. A test replays every
+file of tests/regressions.
 """
 
 import hashlib
@@ -88,19 +89,19 @@ def to_text(found: Disagreement, options: ReadOptions) -> str:
 
 
 def name_of(text: str, found: Disagreement) -> str:
-    """The name of the file, which depends on nothing but its content."""
+    """The name of the file, which depends only on its content."""
     return f"{found.stage}-{hashlib.sha256(text.encode()).hexdigest()[:10]}.yaml"
 
 
 class _Dumper(yaml.SafeDumper):
-    """Texts of several lines as literal blocks, and nothing by alias."""
+    """Texts of several lines as literal blocks, and no aliases."""
 
     def ignore_aliases(self, _data: Any) -> bool:
         return True
 
 
 def _text_node(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    """As text to our reader, to whom plain `n` and `y` are booleans, too."""
+    """A text that our reader reads as text; plain `n` and `y` are booleans to it, too."""
     style = "|" if "\n" in text else None if resolve(text) == text else "'"
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
@@ -121,7 +122,7 @@ def _options_json(options: ReadOptions) -> dict[str, str]:
 
 
 def read_regression(path: str) -> Regression:
-    """The file. InputError with all that is wrong with it."""
+    """The file. InputError with all its mistakes."""
     report = Report()
     data = read_whole(PathSource(path), report)
     documents = [] if data is None else list(read_documents(data, path_name(path), report))
@@ -203,9 +204,9 @@ class _Reading:
         default: str,
         is_optional: bool = False,
     ) -> str:
-        """A field with one of some values; without a default it must be there, unless it is optional."""
+        """A field with one of some values; without a default it is required, unless it is optional."""
         text = self.decoder.string(node, name, "", default)
-        if text is None:  # said already
+        if text is None:  # reported already
             return default or known[0]
         if text in known or (not text and is_optional):
             return text
@@ -216,7 +217,7 @@ class _Reading:
 
 
 def scenario_of(regression: Regression) -> Scenario:
-    """What a file is about. InputError where the front end, or a flow's end, is wrong."""
+    """The scenario of a file. InputError if the front end, or a flow's end, is wrong."""
     scenario = read_draw(regression.draw, regression.options, regression.file)
     report = Report()
     index = UniverseIndex(scenario.universe)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Regression files asked again: does every stage agree by now?"""
+"""Replay of regression files: check that every stage agrees now."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,13 +10,13 @@ from policyc.compiler.fuzz.regression import Regression, scenario_of
 from policyc.compiler.fuzz.stages.stage import Stage
 
 FLOWS = 60
-"""Of a case that names none."""
+"""The number of flows of a case that does not give one."""
 
 
 def replayed(
     regression: Regression, stages: Sequence[Stage], tally: Tally | None = None
 ) -> Disagreement | None:
-    """What is still wrong about a case; None where all stages agree."""
+    """The remaining disagreement of a case; None if all stages agree."""
     scenario = scenario_of(regression)
     if not regression.records:
         scenario = replace(scenario, flows=flows_of(scenario, FLOWS))

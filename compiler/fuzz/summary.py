@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a search or a replay has come to, as text and as JSON (docs/schemas/fuzz-v1.schema.json)."""
+"""The result of a search or a replay, as text and as JSON (docs/schemas/fuzz-v1.schema.json)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ SCHEMA = "policyc.dev/fuzz/v1"
 
 @dataclass(frozen=True)
 class Finding:
-    """A disagreement and the file that it is in: written by the search, or replayed."""
+    """A disagreement and its file: written by the search, or replayed."""
 
     disagreement: Disagreement
     file: str
@@ -36,7 +36,7 @@ class Finding:
 class Summary:
     """Everything that a run reports. `seed` and `refused` None: cases were replayed.
 
-    `left_out` are stages that nobody asked for by name and that this machine lacks, with the reason.
+    `left_out` are stages that the user did not name and that this machine lacks, with the reason.
     """
 
     seed: int | None

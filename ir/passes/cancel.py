@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What two policy sets have in common, taken away: only who a changed policy selects can differ.
+"""Cancel what two policy sets have in common: only ends that a changed policy selects can differ.
 
-A syntactic lemma. Where an end is selected by none of the policies that only one side has, both sides
-ask the same rules of it, in the same order, under the same defaults: every verdict is the same.
+A syntactic lemma. Take the policies that only one side has, and an end that none of them selects. Both
+sides apply the same rules to it, in the same order, under the same defaults, so every verdict is the
+same.
 """
 
 from collections import Counter
@@ -17,7 +18,7 @@ from policyc.ir.policy import NEVER, Action, Policy, PolicySet, Tier, TierMode
 from policyc.ir.selectors import EndpointSelector, LabelSelector, Operator, Requirement
 
 _MOST_ALIGNED = 2000
-"""Longer stretches of ordered policies are not aligned: all of them count as changed."""
+"""Longer sequences of ordered policies are not aligned: all of them count as changed."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Cancel(IrPass):
 
 
 def changed_policies(before: PolicySet, after: PolicySet) -> tuple[Policy, ...]:
-    """The policies that only one side has, or has at another place where order counts."""
+    """The policies that only one side has, or has at another position where order matters."""
     olds = [tier for tier in before.tiers if tier.policies]
     news = [tier for tier in after.tiers if tier.policies]
     found: list[Policy] = []
@@ -50,7 +51,7 @@ def changed_policies(before: PolicySet, after: PolicySet) -> tuple[Policy, ...]:
 
 
 def skeleton(tier: Tier) -> Hashable:
-    """What a tier says of itself."""
+    """The settings of a tier without its policies."""
     return tier.name, tier.mode, tier.unmatched
 
 
@@ -75,12 +76,12 @@ def _changed_in_tier(old: Tier, new: Tier) -> Iterator[Policy]:
 
 
 def _content(policy: Policy) -> Hashable:
-    """All that counts for verdicts; names do not."""
+    """Everything that affects verdicts; names do not."""
     return policy.subject, policy.hosts, policy.isolates, policy.ingress, policy.egress
 
 
 def is_unordered(tier: Tier) -> bool:
-    """Order is nothing where denies win, all denials are of one sort, and no rule has an effect."""
+    """Whether order has no effect: denies win, all denials are of one sort, no rule has an effect."""
     if tier.mode is not TierMode.DENY_WINS:
         return False
     rules = [r for policy in tier.policies for r in (*policy.ingress, *policy.egress)]
@@ -112,7 +113,7 @@ def aligned(one: Sequence[Hashable], other: Sequence[Hashable]) -> list[tuple[in
 
 
 def restricted(policies: PolicySet, keeps: Callable[[Policy], bool]) -> PolicySet:
-    """The policies that pass a test, tiers as they are."""
+    """The policies that pass a test; the tiers stay as they are."""
     return PolicySet(
         tuple(replace(t, policies=tuple(filter(keeps, t.policies))) for t in policies.tiers)
     )
@@ -120,7 +121,7 @@ def restricted(policies: PolicySet, keeps: Callable[[Policy], bool]) -> PolicySe
 
 @dataclass(frozen=True, slots=True)
 class Subjects:
-    """Who some policies select, as far as it can be told without a solver."""
+    """The ends that some policies select, as far as this is decidable without a solver."""
 
     selectors: tuple[EndpointSelector, ...]
     has_hosts: bool
@@ -132,14 +133,14 @@ class Subjects:
         return Subjects(selectors, any(p.hosts != NEVER for p in policies))
 
     def may_share(self, policy: Policy) -> bool:
-        """False: no end is both selected by the policy and one of these subjects."""
+        """False: no end is selected by both the policy and one of these subjects."""
         if self.has_hosts and policy.hosts != NEVER:
             return True
         return any(may_overlap(policy.subject, mine) for mine in self.selectors)
 
 
 def may_overlap(one: EndpointSelector, other: EndpointSelector) -> bool:
-    """False: no endpoint is selected by both; true where it is not plain to see."""
+    """False: no endpoint is selected by both. True also if that is not obvious."""
     if None not in (one.namespace, other.namespace) and one.namespace != other.namespace:
         return False
     return _compatible(one.labels, other.labels) and _compatible(
@@ -159,7 +160,7 @@ def _compatible(one: LabelSelector, other: LabelSelector) -> bool:
 
 
 def _contradict(one: Requirement, other: Requirement) -> bool:
-    """No value, nor its absence, meets both; asked in both orders."""
+    """Whether no value, nor its absence, meets both; the caller tries both orders."""
     match one.operator, other.operator:
         case Operator.IN, Operator.IN:
             return not set(one.values) & set(other.values)

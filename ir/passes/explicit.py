@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tier in explicit form: what its mode and its isolation imply, written out as rules.
+"""A tier in explicit form: the defaults that its mode and its isolation imply, written as rules.
 
-Takes any tier, gives a first-match tier in which nothing isolates and unmatched traffic passes on, with
-the same action for every flow; who decides is another policy where a default was made a rule. For
-targets that have rules and their order, and nothing else.
+Input: any tier. Output: a first-match tier in which nothing isolates and unmatched traffic passes on,
+with the same action for every flow. Where a default became a rule, the deciding policy is another one.
+For targets that have only rules and their order.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ from policyc.ir.policy import (
 DENIES, DEFAULT = "denies", "default"
 _OTHERS = Action.ALLOW.place
 _NAMES = {Action.DENY_OWN_NODE.place: ("denies-own-node",), Action.DENY.place: (DENIES,)}
-"""What is put behind the name of a policy that was taken apart."""
+"""The suffix of the name of a policy that was split."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def explicit(tier: Tier) -> Tier:
 
 
 def _trim(policies: list[Policy], direction: Direction) -> None:
-    """Take away the rules at the very end that pass on what would go on anyway."""
+    """Remove trailing rules that pass on flows that would pass on without them."""
     for at in range(len(policies) - 1, -1, -1):
         rules = policies[at].rules(direction)
         while rules and rules[-1].action is Action.PASS and not rules[-1].log:
@@ -69,7 +69,7 @@ def _trim(policies: list[Policy], direction: Direction) -> None:
 
 
 def decides_all(rules: tuple[Rule, ...]) -> bool:
-    """Whether one of the rules decides, or passes on, whatever comes to it."""
+    """Whether one of the rules decides, or passes on, every flow that reaches it."""
     return any(
         not rule.action.goes_on
         and any(isinstance(peer, AnyPeer) for peer in rule.peers)
@@ -82,7 +82,10 @@ def decides_all(rules: tuple[Rule, ...]) -> bool:
 
 
 def _in_order(tier: Tier) -> Iterator[Policy]:
-    """The policies' rules; where denies win, first the denies of all by action, then the rest."""
+    """The policies' rules.
+
+    Where denies win: first the denies of all policies by action, then the rest.
+    """
     if tier.mode is TierMode.FIRST_MATCH:
         yield from (replace(policy, isolates=frozenset()) for policy in tier.policies)
         return
@@ -102,9 +105,9 @@ def _with(policy: Policy, ingress: tuple[Rule, ...], egress: tuple[Rule, ...]) -
 
 
 def _default(policy: Policy, action: Action) -> Policy:
-    """What meets the unmatched traffic of a policy's subjects, in the directions it isolates.
+    """The default for unmatched traffic of a policy's subjects, in the directions it isolates.
 
-    Where one of its own rules decides everything, nothing of theirs is unmatched.
+    If one of its own rules decides every flow, none of their traffic is unmatched.
     """
     rule = Rule(action, (ANY_PEER,), (AnyService(),), policy.origin)
 
@@ -117,10 +120,11 @@ def _default(policy: Policy, action: Action) -> Policy:
 
 
 def allows_apart(tier: Tier) -> tuple[Tier, ...]:
-    """The tier as two that mean the same: what comes before its last allows, and these.
+    """The tier as two tiers with the same meaning: the rules before its last allows, and these allows.
 
-    The second only allows, and denies the rest of what the whole isolates: NetworkPolicy's form. A tier
-    that denies nothing by default, or whose first part passes flows beyond both, stays as it is.
+    The second tier only allows, and denies the rest of what the whole tier isolates: NetworkPolicy's
+    form. A tier that denies nothing by default, or whose first part passes flows beyond both, stays as
+    it is.
     """
     first = tuple(policy for policy in _in_order(tier) if policy.ingress or policy.egress)
     at = len(first)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """LowerHosts: a host becomes an endpoint, and what guards a node becomes what isolates that endpoint.
 
-A host has a row as a pod has: that of an endpoint in the namespace without a name, with the labels of
-its host interface, on its node. No pod is in that namespace, and no rule finds a host as such a peer: to
-others a node stays a node, or an address. The node makes the row when it loads, by what hosts.json says
-of host interfaces (`runtime/policy/host_policy.py`); failsafe ports are the datapath's.
+A host has a row as a pod has. Its row is that of an endpoint in the namespace without a name, with the
+labels of its host interface, on its node. No pod is in that namespace, and no rule selects a host as
+such a peer: as a peer, a node stays a node, or an address. The node makes the row when it loads the
+bundle, from the host interfaces in hosts.json (`runtime/policy/host_policy.py`). The datapath handles
+failsafe ports.
 """
 
 from dataclasses import dataclass, replace

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the verifier's commands answer, as typed values; `backends/report` shows them."""
+"""The results of the verifier's commands, as typed values. `backends/report` shows them."""

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `policyc equiv` answers: a certificate that two policy sets are equal, or why not. Data only."""
+"""The result of `policyc equiv`: a certificate that two policy sets are equal, or the difference.
+
+Data only.
+"""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -18,8 +21,9 @@ class Equivalence(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Obligation:
-    """A goal that no flow may satisfy. `digest` is the SHA-256 of its SMT-LIB text, `answers` are
-    (solver, version, answer).
+    """A goal that no flow may satisfy.
+
+    `digest` is the SHA-256 of its SMT-LIB text, `answers` are (solver, version, answer).
     """
 
     what: str
@@ -38,12 +42,13 @@ class InputDigest:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What was proved of what, in which universe, by whom.
+    """The statement that was proved, its inputs and universe, and the solvers.
 
     `settings` are the (name, value) that the statement depends on, as text. `differences` are the
-    regions shown, `counts` count all that were found. `checked` says what of an earlier certificate was
-    found again, None where none was given; `faults` what was not. `opaque` are the rules that ask for
-    what is not decided, `possible` what may differ because of them.
+    regions shown, `counts` count all that were found. `checked` are the parts of an earlier certificate
+    that were confirmed, None if no certificate was given; `faults` are the parts that were not
+    confirmed. `opaque` are the rules with a requirement that policyc cannot decide, `possible` the
+    possible differences because of them.
     """
 
     result: Equivalence

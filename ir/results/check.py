@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `policyc check` answers. Data only."""
+"""The result of `policyc check`. Data only."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from policyc.ir.results.common import Evidence, Finding, OpaquePart, Place, Univ
 
 @dataclass(frozen=True, slots=True)
 class Suppressed:
-    """A finding that the input asks not to be told of, with the reason given, and where (`by`)."""
+    """A finding that a comment in the input suppresses, with the reason given, and the place (`by`)."""
 
     finding: Finding
     reason: str
@@ -18,7 +18,7 @@ class Suppressed:
 
 @dataclass(frozen=True, slots=True)
 class CheckRule:
-    """A kind of finding: its code, a title of a few words, and help that says what to do about it."""
+    """A kind of finding: its code, a title of a few words, and help that names the remedy."""
 
     code: str
     title: str
@@ -30,7 +30,8 @@ class CheckRule:
 class ConfigUsed:
     """A configuration that changes what is reported.
 
-    `severities` are (code, severity or `off`) as it says, `hidden` (code, how many findings are off).
+    `severities` are (code, severity or `off`) as configured, `hidden` are (code, the number of findings
+    turned off).
     """
 
     file: str
@@ -42,11 +43,11 @@ class ConfigUsed:
 class CheckResult:
     """The answer to `policyc check`.
 
-    `removable_together` is one maximal set of rules that may all be removed at once without any
-    verdict changing, proved; each redundancy among the findings is true on its own. `undecided` are
-    the questions that a solver gave up on, in words. `n_policies` and `n_rules` are what was looked at,
-    `rules` the kinds of findings that were looked for. `opaque` are the rules that ask for what is not
-    decided: no finding says that they are useless. `config` is None where there is no configuration.
+    `removable_together` is one maximal set of rules whose joint removal changes no verdict, proved; each
+    redundancy among the findings is true alone. `undecided` are the questions that a solver gave up on,
+    in words. `n_policies` and `n_rules` count what was checked, `rules` are the kinds of findings that
+    were checked for. `opaque` are the rules with a requirement that policyc cannot decide: no finding
+    calls them useless. `config` is None if there is no configuration.
     """
 
     findings: tuple[Finding, ...]

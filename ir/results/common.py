@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the results of several commands share: places, witnesses, findings, evidence. Data only."""
+"""Types that the results of several commands share: places, witnesses, findings, evidence. Data only."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -12,7 +12,7 @@ from policyc.ir.universe import Flow
 
 @dataclass(frozen=True, slots=True)
 class UniverseUsed:
-    """What an answer ranges over, and the same in words: `12 pods of examples/online-shop/cluster`."""
+    """The universe of an answer, also in words: `12 pods of examples/online-shop/cluster`."""
 
     kind: Literal["cluster", "symbolic"]
     words: str
@@ -20,10 +20,10 @@ class UniverseUsed:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """How an answer was certified.
+    """The certification of an answer.
 
-    `method` is in words (`one query over the whole formula`), `solvers` are (name, version),
-    `queries` the solver's, `replayed_witnesses` the flows that the reference semantics confirmed.
+    `method` is in words (`one query over the whole formula`), `solvers` are (name, version), `queries`
+    counts the solver's queries, `replayed_witnesses` the flows that the reference semantics confirmed.
     """
 
     method: str
@@ -36,8 +36,8 @@ class Evidence:
 class Place:
     """A rule or policy that decided, or is responsible.
 
-    `words` is how people call the whole of it (`shop/web spec.ingress[0]`), `path` the field's path in
-    its object, empty for a whole object.
+    `words` is the full name for people (`shop/web spec.ingress[0]`), `path` the field's path in its
+    object, empty for a whole object.
     """
 
     span: Span
@@ -47,9 +47,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class OpaquePart:
-    """A rule that asks for something policyc does not decide; answers depend on it (`ir/bounds.py`).
+    """A rule with a requirement that policyc cannot decide; answers depend on it (`ir/bounds.py`).
 
-    `asks` is what is not decided, in words. `side` is `OLD` or `NEW`, empty where there is only one.
+    `asks` is that requirement, in words. `side` is `OLD` or `NEW`, empty if there is only one side.
     """
 
     place: Place
@@ -59,7 +59,7 @@ class OpaquePart:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of how a witness meets its verdict; `place` None where no input says so (a default)."""
+    """One step to a witness's verdict; `place` is None if no input states it (a default)."""
 
     place: Place | None
     text: str
@@ -67,10 +67,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """A concrete flow and what the reference semantics say about it.
+    """A concrete flow and the verdict of the reference semantics on it.
 
-    `verdicts` are labelled: `before` and `after` of a diff, the empty label where there is only one
-    policy set.
+    `verdicts` are labelled: `before` and `after` of a diff, the empty label if there is only one policy
+    set.
     """
 
     flow: Flow
@@ -80,7 +80,7 @@ class Witness:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something to be said about the input, with its reasons.
+    """A statement about the input, with its reasons.
 
     `code` is stable and documented, `message` one sentence, `explanation` may be longer, `hint` is a
     suggested fix. `key` is the identity that survives line moves (see `stable_key`).
@@ -98,8 +98,8 @@ class Finding:
 
 
 def stable_key(kind: str, namespace: str, name: str, path: str, what: str = "") -> str:
-    """An identity of something in an object, the same wherever the object stands in its file.
+    """The identity of a finding inside an object, independent of the object's position in its file.
 
-    `path` is the field's path in the object, `what` tells apart several things said of one field.
+    `path` is the field's path in the object, `what` distinguishes several findings about one field.
     """
     return "|".join((kind, namespace, name, path, what))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `policyc diff` answers. Data only."""
+"""The result of `policyc diff`. Data only."""
 
 from collections import Counter
 from collections.abc import Container, Iterable
@@ -11,31 +11,31 @@ from policyc.ir.results.common import Evidence, OpaquePart, Place, UniverseUsed,
 
 
 class DiffOutcome(Enum):
-    """How the new policies stand to the old ones."""
+    """The relation of the new policies to the old ones."""
 
     EQUAL = "equal"
     """No flow's verdict differs."""
     WIDENED = "widened"
-    """Some flow that was denied is allowed, none the other way round."""
+    """Some flow that was denied is allowed, and no flow changed the other way."""
     NARROWED = "narrowed"
-    """Some flow that was allowed is denied, none the other way round."""
+    """Some flow that was allowed is denied, and no flow changed the other way."""
     BOTH = "both"
     """Some flows were opened and others closed."""
     CHANGED = "changed"
-    """The same flows get through, but an effect, or how a flow is refused, differs."""
+    """The same flows are allowed, but an effect, or deny against reject, differs."""
     UNDECIDED = "undecided"
-    """A solver gave up: never to be taken for equal."""
+    """A solver gave up: never to be read as "equal"."""
 
 
 class DifferenceKind(Enum):
-    """What became of the flows of one region."""
+    """The change of the flows of one region."""
 
     WIDENED = "widened"
     """Denied before, allowed after."""
     NARROWED = "narrowed"
     """Allowed before, denied after."""
     CHANGED = "changed"
-    """The same flows get through; an effect, or deny against reject, differs."""
+    """The same flows are allowed; an effect, or deny against reject, differs."""
     LATENT = "latent"
     """One end's verdict differs, the connection's does not: its other end denies it before and after."""
 
@@ -45,8 +45,8 @@ class Difference:
     """A region of flows that one change opens or closes, in words, and a witness in it.
 
     `src`, `dst` and `services` are the region in words. `direction` is the policy direction that
-    differs, None where both do. `before` and `after` are the rules or policies that decided the witness
-    on each side, empty where no policy did. `n_pairs` counts the pairs of pods where that is known.
+    differs, None if both do. `before` and `after` are the rules or policies that decided the witness on
+    each side, empty if no policy did. `n_pairs` counts the pairs of pods, if known.
     """
 
     kind: DifferenceKind
@@ -71,9 +71,9 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class RegionCount:
-    """How many regions of one kind were found, shown or not.
+    """The number of regions of one kind that were found, shown or not.
 
-    Not `is_complete`: the search stopped before the end, and there are at least so many.
+    If not `is_complete`, the search stopped early, and the number is a lower bound.
     """
 
     kind: DifferenceKind
@@ -103,7 +103,7 @@ def left_out(counts: Counts, shown: Iterable[Difference]) -> Counts:
 
 
 def n_regions(counts: Counts) -> int:
-    """How many regions there are of all kinds together."""
+    """The number of regions of all kinds together."""
     return sum(each.number for each in counts)
 
 
@@ -111,9 +111,9 @@ def n_regions(counts: Counts) -> int:
 class DiffResult:
     """The answer to `policyc diff`.
 
-    `differences` are the regions shown, `counts` count all that were found. `before` and `after` are
-    how the user named the two sides. `notes` are further sentences (workloads that changed, policies
-    that select nothing). `undecided` says why, where the outcome is UNDECIDED.
+    `differences` are the regions shown, `counts` count all that were found. `before` and `after` are the
+    user's names of the two sides. `notes` are further sentences (workloads that changed, policies that
+    select nothing). `undecided` is the reason if the outcome is UNDECIDED.
     """
 
     outcome: DiffOutcome

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `policyc explain` answers: the verdict walked tier by tier, for both ends. Data only."""
+"""The result of `policyc explain`: the verdict walked tier by tier, for both ends. Data only."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -36,25 +36,25 @@ class Mismatch:
 
 
 class RuleRole(Enum):
-    """What a rule has to do with the verdict."""
+    """The role of a rule in the verdict."""
 
     DECIDES = "decides"
-    """It is the rule that decided."""
+    """The rule decided."""
     NOTES = "notes"
-    """It matches and logs or counts; evaluation continues."""
+    """The rule matches and logs or counts; evaluation continues."""
     PASSES = "passes"
-    """It matches and sends the flow on to the next tier."""
+    """The rule matches and sends the flow on to the next tier."""
     AGREES = "agrees"
-    """It matches, and would decide the same if the one that decided were not there."""
+    """The rule matches, and would decide the same without the rule that decided."""
     COMES_LATER = "comes later"
-    """It matches, with another action, after what decided."""
+    """The rule matches, with another action, after the rule that decided."""
     NO_MATCH = "no match"
-    """It does not match."""
+    """The rule does not match."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Something that the API leaves to the implementation, and was used: the clause and what it says.
+    """A choice that the API leaves to the implementation and that was used: the clause and its content.
 
     Clauses are those of docs/semantics.md.
     """
@@ -65,7 +65,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class RuleWalk:
-    """A rule of a policy that selects the end; `mismatches` is empty exactly where it matches."""
+    """A rule of a policy that selects the end; `mismatches` is empty exactly if the rule matches."""
 
     place: Place
     words: str
@@ -75,7 +75,7 @@ class RuleWalk:
 
     @property
     def distance(self) -> int:
-        """How many facts stand against it: 0 where it matches."""
+        """The number of facts that prevent a match: 0 if the rule matches."""
         return sum(max(1, len(mismatch.reasons)) for mismatch in self.mismatches)
 
 
@@ -89,29 +89,29 @@ class PolicyWalk:
 
     @property
     def nearest(self) -> RuleWalk | None:
-        """The rule that came nearest to a match; None where one matches, or there are none."""
+        """The rule that came nearest to a match; None if a rule matches, or there are no rules."""
         if not self.rules or any(not rule.mismatches for rule in self.rules):
             return None
         return min(self.rules, key=lambda rule: rule.distance)
 
 
 class TierOutcome(Enum):
-    """What became of the flow in a tier."""
+    """The result of a tier for the flow."""
 
     DECIDED = "decided"
     DEFAULT = "default"
-    """No rule decided, and a policy isolates the end: what the tier does with unmatched traffic."""
+    """No rule decided, and a policy isolates the end: the tier's default for unmatched traffic."""
     PASSED = "passed"
-    """A rule sent it on, or the tier passes on what it does not match."""
+    """A rule passed it on, or the tier passes on what it does not match."""
     UNTOUCHED = "untouched"
-    """No policy of the tier decides it."""
+    """No policy of the tier decides the flow."""
     NOT_ASKED = "not asked"
-    """A tier before it decided."""
+    """An earlier tier decided."""
 
 
 @dataclass(frozen=True, slots=True)
 class TierWalk:
-    """A tier, those of its policies that select the end, and what became of the flow in it."""
+    """A tier, those of its policies that select the end, and the tier's result for the flow."""
 
     name: str
     n_policies: int
@@ -122,10 +122,11 @@ class TierWalk:
 
 @dataclass(frozen=True, slots=True)
 class EndWalk:
-    """The verdict of one end, and how it came about.
+    """The verdict of one end, and its derivation.
 
-    `assumed` says what was assumed of what is not known, empty where nothing was. `skipped` says why no
-    tier was asked, empty where they were. `changes` are what would have to change for another verdict.
+    `assumed` names the assumptions about unknown attributes, empty if there were none. `skipped` is the
+    reason if no tier was evaluated, else empty. `changes` are the changes that would give another
+    verdict.
     """
 
     direction: Direction
@@ -152,9 +153,9 @@ class Explanation:
 class ExplainResult:
     """The answer to `policyc explain`.
 
-    `verdict` is allow, deny, reject or unknown. `egress` and `ingress` are one walk for each way in
-    which an end's verdict can turn out: several only where it depends on what is not known, which
-    `unknown` says.
+    `verdict` is allow, deny, reject or unknown. `egress` and `ingress` have one walk for each possible
+    verdict of that end. There are several only if the verdict depends on unknown attributes, which
+    `unknown` names.
     """
 
     flow: Flow

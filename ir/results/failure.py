@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a command answers where it could not. Data only."""
+"""The result of a command that could not answer. Data only."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -9,7 +9,7 @@ from policyc.ir.errors import HostError, InputError, InternalError
 
 
 class FailureKind(Enum):
-    """Whose fault it is."""
+    """The cause of a failure."""
 
     INPUT = "input"
     """The input or the usage is wrong (exit 2)."""
@@ -31,7 +31,7 @@ class Failure:
 
     @staticmethod
     def of(error: InputError | HostError | InternalError) -> "Failure":
-        """The failure that an exception of policyc stands for."""
+        """The failure that corresponds to an exception of policyc."""
         match error:
             case InputError():
                 return Failure(

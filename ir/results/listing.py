@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `policyc list` answers. Data only."""
+"""The result of `policyc list`. Data only."""
 
 from dataclasses import dataclass
 
@@ -11,10 +11,11 @@ from policyc.ir.services import ALL_SERVICES, Kind, kind_span
 
 @dataclass(frozen=True, slots=True)
 class EndGroup:
-    """Ends that behave equally: what reaches them, and what they reach, is the same for each.
+    """Ends that behave equally: they reach, and are reached by, the same ends for the same services.
 
     `kind` is `pods`, `nodes` or `outside`; `name` is the group in words; `members` are its ends by name,
-    or merged CIDRs. `families` are those in which it can talk. `is_focus`: the user asked for it.
+    or merged CIDRs. `families` are those in which it can talk. `is_focus`: the user asked for it with
+    --focus.
     """
 
     number: int
@@ -29,7 +30,7 @@ class EndGroup:
 class ServiceRange:
     """Consecutive services of a protocol: ports, ICMP `type << 8 | code`, or protocol numbers.
 
-    `sources` are the source ports (first, last) where rules read them, else None.
+    `sources` are the source ports (first, last) if rules read them, else None.
     """
 
     protocol: str
@@ -40,7 +41,7 @@ class ServiceRange:
 
 @dataclass(frozen=True, slots=True)
 class ListedConnection:
-    """What one group may ask of another, by the numbers of the groups, in some families."""
+    """The services that one group may use of another, by the numbers of the groups, in some families."""
 
     src: int
     dst: int
@@ -51,7 +52,7 @@ class ListedConnection:
 
 @dataclass(frozen=True, slots=True)
 class ListedLine:
-    """Connections put together for a reader: several groups to several, in words."""
+    """Connections merged for a reader: several groups to several groups, in words."""
 
     src: str
     dst: str
@@ -62,7 +63,7 @@ class ListedLine:
 
 @dataclass(frozen=True, slots=True)
 class ExposedTo:
-    """Somebody to whom a group is open by its own rules, and for what."""
+    """A peer that a group's own rules allow, and for which services."""
 
     who: str
     services: str
@@ -70,7 +71,7 @@ class ExposedTo:
 
 @dataclass(frozen=True, slots=True)
 class PotentialPeer:
-    """A rule that opens to pods which no pod of the cluster is one of now."""
+    """A rule that allows pods which the cluster does not have now."""
 
     who: str
     services: str
@@ -79,11 +80,12 @@ class PotentialPeer:
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """What a group's own rules let through in one direction, whatever the other end says.
+    """The exposure of a group in one direction: what its own rules allow, whatever the other end says.
 
-    `isolated_by` are the policies but for which everything would pass; empty: not isolated.
+    `isolated_by` are the policies that isolate the group; empty: not isolated, so everything passes.
     `selected_by` are all policies with rules for it. `cluster` are the services open to every pod,
-    `outside` who outside the cluster is let in, or reached, `potential` rules for pods not there now.
+    `outside` the external clients or destinations that are allowed, `potential` the rules for pods that
+    do not exist now.
     """
 
     group: int
@@ -100,9 +102,9 @@ class Exposure:
 class ListResult:
     """The answer to `policyc list`.
 
-    `groups` are those that `connections` and `exposures` name. `n_groups` counts all there are,
-    `n_connected` and `n_silent` the ordered pairs of them that may talk, and may not. `lines` and
-    `connections` are cut by --limit: the others are counted. `focus` is what the user asked for, empty
+    `groups` are those that `connections` and `exposures` name. `n_groups` counts all groups,
+    `n_connected` and `n_silent` the ordered pairs of them that may talk, and that may not. `lines` and
+    `connections` are cut by --limit; the omitted ones are counted. `focus` is the user's --focus, empty
     for everything.
     """
 

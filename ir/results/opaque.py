@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opaque rules as results name them, and which of them a flow's verdict may depend on."""
+"""Opaque rules as results name them, and the opaque rules that a flow's verdict may depend on."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ def part_of(rule: OpaqueRule, side: str = "") -> OpaquePart:
 def blamed_for(
     policies: PolicySet, flow: Flow, only: Direction | None = None
 ) -> Iterator[OpaqueRule]:
-    """The opaque rules that may match a flow, or not; of one direction where only that is asked for."""
+    """The opaque rules that may or may not match a flow; `direction` restricts them to one direction."""
     src, dst = as_seen(flow.src), as_seen(flow.dst)
     for each in opaque_rules(policies):
         direction = each.place.direction

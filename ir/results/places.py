@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the parts of the Policy IR to the places that results name."""
+"""Conversion from the parts of the Policy IR to the places that results name."""
 
 from typing import assert_never
 
@@ -15,14 +15,14 @@ from policyc.ir.semantics import (
 
 
 def place_of_rule(policy: Policy, rule: Rule) -> Place:
-    """Where a rule stands: `shop/web spec.ingress[0] 'from the office'`."""
+    """The place of a rule: `shop/web spec.ingress[0] 'from the office'`."""
     name = f" {rule.name!r}" if rule.name else ""
     path = rule.origin.path
     return Place(rule.origin.span, path, f"{policy.title} {path}{name}")
 
 
 def place_of_policy(policy: Policy) -> Place:
-    """Where a policy stands."""
+    """The place of a policy."""
     return Place(policy.origin.span, policy.origin.path, policy.title)
 
 
@@ -40,11 +40,11 @@ def places_of(decider: Decider) -> tuple[Place, ...]:
 
 
 def key_of_policy(policy: Policy, what: str = "") -> str:
-    """The stable key of something said of a policy."""
+    """The stable key of a finding about a policy."""
     return stable_key(policy.kind, policy.namespace, policy.name, policy.origin.path, what)
 
 
 def key_of_rule(policy: Policy, direction: Direction, index: int, what: str = "") -> str:
-    """The stable key of something said of a rule of a policy, by its direction and index."""
+    """The stable key of a finding about a rule of a policy, by its direction and index."""
     path = policy.rules(direction)[index].origin.path
     return stable_key(policy.kind, policy.namespace, policy.name, path, what)

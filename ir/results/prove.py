@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `policyc prove` answers: of each part of a bundle, whether it was proved. Data only."""
+"""The result of `policyc prove`: for each part of a bundle, whether it was proved. Data only."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -8,7 +8,7 @@ from policyc.ir.results.common import UniverseUsed
 
 
 class ProofStatus(Enum):
-    """Of a part or, by the worst of its parts, of a bundle."""
+    """The status of a part or, by the worst of its parts, of a bundle."""
 
     PROVED = "proved"
     REFUTED = "refuted"
@@ -17,9 +17,9 @@ class ProofStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ProvedPart:
-    """One arrow from the policies to the bytes: `lemma` names it, `what` says it in words.
+    """One arrow from the policies to the bytes: `lemma` names it, `what` describes it in words.
 
-    `claims` counts what was shown; `faults` say what is wrong, or why nothing is concluded.
+    `claims` counts what was shown; `faults` say what is wrong, or why nothing can be concluded.
     """
 
     lemma: str
@@ -31,7 +31,7 @@ class ProvedPart:
 
 @dataclass(frozen=True, slots=True)
 class ProveResult:
-    """The parts of a bundle's proof, over which universe, by which solvers ((name, version))."""
+    """The parts of a bundle's proof, the universe, and the solvers ((name, version))."""
 
     bundle: str
     universe: UniverseUsed
@@ -41,7 +41,7 @@ class ProveResult:
 
     @property
     def status(self) -> ProofStatus:
-        """REFUTED where a part is; else UNDECIDED where one is; else PROVED."""
+        """REFUTED if a part is; else UNDECIDED if a part is; else PROVED."""
         found = {part.status for part in self.parts}
         for status in (ProofStatus.REFUTED, ProofStatus.UNDECIDED):
             if status in found:

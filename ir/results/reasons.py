@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a part of a rule does not match a flow: the smallest facts, each true on its own. Data only.
+"""Reasons why a part of a rule does not match a flow: the smallest facts, each true alone. Data only.
 
-`end` is how messages name an end. Each reason says in `words` what is asked for and what is there.
+`end` is how messages name an end. Each reason says in `words` what the rule requires and what the flow
+has.
 """
 
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from policyc.ir.words import (
 
 @dataclass(frozen=True, slots=True)
 class RequirementFails:
-    """A requirement on an attribute of an end, which has `has` there (None: nothing)."""
+    """A requirement on an attribute of an end fails; `has` is the end's value (None: nothing)."""
 
     end: str
     attribute: Attribute
@@ -42,7 +43,7 @@ class RequirementFails:
 
 @dataclass(frozen=True, slots=True)
 class OtherNamespace:
-    """The selector is of pods of another namespace."""
+    """The selector selects pods of another namespace."""
 
     end: str
     wanted: str
@@ -50,7 +51,7 @@ class OtherNamespace:
 
     @property
     def words(self) -> str:
-        """Both namespaces."""
+        """Both namespaces, in words."""
         return f"{self.end} is in namespace {self.has}, not {self.wanted}"
 
 
@@ -75,32 +76,32 @@ class NotAPod:
 
     @property
     def words(self) -> str:
-        """What the end is not."""
+        """What the end is not, in words."""
         return f"{self.end} is not a pod, and selectors select only pods (A12, A21)"
 
 
 @dataclass(frozen=True, slots=True)
 class NotANode:
-    """The peer is nodes, the end is none."""
+    """The peer is a set of nodes, and the end is not a node."""
 
     end: str
 
     @property
     def words(self) -> str:
-        """What the end is not."""
+        """What the end is not, in words."""
         return f"{self.end} is not a node"
 
 
 @dataclass(frozen=True, slots=True)
 class WrongNode:
-    """The node is the subject's own and a remote one is asked for, or the other way round."""
+    """The rule requires a remote node and the node is the subject's own, or the other way round."""
 
     end: str
     where: Where
 
     @property
     def words(self) -> str:
-        """Which node is asked for."""
+        """The node that is required, in words."""
         own = "not the subject's own" if self.where is Where.LOCAL else "the subject's own"
         return f"{self.end} is {own}, but the rule requires {self.where.value} nodes"
 
@@ -114,7 +115,7 @@ class NoAddress:
 
     @property
     def words(self) -> str:
-        """What a block needs."""
+        """The address that a block needs, in words."""
         return f"{self.end} has no known address that could be in {self.block.network}"
 
 
@@ -155,7 +156,7 @@ class Excluded:
 
     @property
     def words(self) -> str:
-        """What is excluded."""
+        """The excluded part, in words."""
         return f"{self.end} is {describe_peer(self.peer)}, which is excluded"
 
 
@@ -167,7 +168,7 @@ class Nobody:
 
     @property
     def words(self) -> str:
-        """What is missing."""
+        """The missing part, in words."""
         return f"the rule has no {self.what} that anything could match"
 
 
@@ -226,7 +227,7 @@ class NotDeclared:
 
     @property
     def words(self) -> str:
-        """What the destination declares."""
+        """The destination's declarations, in words."""
         if not self.is_pod:
             return f"{self.end} is not a pod, so it declares no port {self.name!r} (A19)"
         if not self.has:
@@ -237,7 +238,7 @@ class NotDeclared:
 
 @dataclass(frozen=True, slots=True)
 class ExceptedPort:
-    """The service is one that the rule leaves out."""
+    """The service is one that the rule excludes."""
 
     service: Service
     ports: Ports
@@ -250,14 +251,14 @@ class ExceptedPort:
 
 @dataclass(frozen=True, slots=True)
 class OutsideSourcePorts:
-    """The source port is not among those asked for, or not known (None)."""
+    """The source port is not among the rule's source ports, or not known (None)."""
 
     port: int | None
     wanted: IntervalSet
 
     @property
     def words(self) -> str:
-        """The source port and what is asked for."""
+        """The source port and the required ones, in words."""
         spans = (str(lo) if lo == hi else f"{lo}-{hi}" for lo, hi in self.wanted)
         has = "is not known" if self.port is None else f"{self.port} is not among them"
         return f"source ports {', '.join(spans) or 'none'} are required, the flow's {has}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which regions are shown where there is no room for all: every kind gets its share."""
+"""Selection of the regions that are shown if there is no room for all: every kind gets its share."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -11,10 +11,10 @@ Each = TypeVar("Each")
 
 
 def in_turns(found: Sequence[Each], kind_of: Callable[[Each], DifferenceKind]) -> list[int]:
-    """The positions in `found`, first those to show first.
+    """The positions in `found`, in display order.
 
-    The kinds take turns, so what opens does not crowd out what closes. A latent region changes no flow,
-    so it comes after all others.
+    The kinds take turns, so regions that open do not crowd out regions that close. A latent region
+    changes no flow, so it comes after all others.
     """
     seen: dict[DifferenceKind, int] = defaultdict(int)
     turns: list[tuple[bool, int, int]] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `policyc verify` answers. Data only."""
+"""The result of `policyc verify`. Data only."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -8,25 +8,25 @@ from policyc.ir.results.common import Evidence, OpaquePart, Place, UniverseUsed,
 
 
 class IntentStatus(Enum):
-    """What became of one intent."""
+    """The result for one intent."""
 
     HOLDS = "holds"
     """Proved for every flow of the universe."""
     BROKEN = "broken"
     """A witness breaks it."""
     VACUOUS = "vacuous"
-    """No flow can ever break it, or none can satisfy it: it says nothing."""
+    """No flow can break it, or no flow can satisfy it: it states nothing."""
     UNDECIDED = "undecided"
-    """A solver gave up: never to be taken for holds."""
+    """A solver gave up: never to be read as "holds"."""
 
 
 @dataclass(frozen=True, slots=True)
 class IntentAnswer:
     """The answer for one intent.
 
-    `title` is how messages call it, `words` what it promises, `reason` the author's, `place` where it
-    was written. `witness` breaks it and `responsible` are the rules or policies that let that happen.
-    `explanation` says why, for what is vacuous or undecided too.
+    `title` is its name in messages, `words` what it promises, `reason` the author's, `place` its
+    position in the source. `witness` breaks it, and `responsible` are the rules or policies that allow
+    or deny the witness. `explanation` says why, also if the intent is vacuous or undecided.
     """
 
     status: IntentStatus
@@ -44,7 +44,7 @@ class IntentAnswer:
 class VerifyResult:
     """The answer to `policyc verify`: one for each intent, in the order they were written.
 
-    `opaque` are the rules that ask for what is not decided.
+    `opaque` are the rules with a requirement that policyc cannot decide.
     """
 
     intents: tuple[IntentAnswer, ...]

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""BPF bytecode: objects, instructions, and what they do, over numbers or over terms."""
+"""BPF bytecode: objects, instructions, and their execution, over numbers or over terms."""

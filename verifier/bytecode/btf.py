@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """BTF: the types of an object (the kernel's Documentation/bpf/btf.rst), as far as layouts need them.
 
-Sizes, members by path, variables of a section. Type ids are checked when they are followed, and
-following them ends: a type that contains itself is an `ObjectError`.
+Provides sizes, members by path, and the variables of a section. Type ids are checked when they are
+followed. Following them always ends: a type that contains itself is an `ObjectError`.
 """
 
 import re
@@ -18,7 +18,7 @@ _MAGIC = 0xEB9F
 _STEP = re.compile(r"(\w+)((?:\[\d+\])*)")
 _INDEX = re.compile(r"\d+")
 _DEPTH = 32
-"""How deep types are nested; C of ours stays far below."""
+"""The maximal depth of nested types; our C stays far below."""
 
 
 class Kind(IntEnum):
@@ -60,7 +60,7 @@ _EACH = {
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type: `size_or_type` is its size in bytes or the id of the type that it is about."""
+    """A type: `size_or_type` is its size in bytes or the id of the type that it refers to."""
 
     kind: Kind
     name: str
@@ -72,7 +72,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """Of a struct or union; `bits` is 0 where it is no bit field."""
+    """A member of a struct or union; `bits` is 0 if it is not a bit field."""
 
     name: str
     type: int
@@ -82,7 +82,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a member lies in its struct, in bytes, and its type."""
+    """The offset of a member in its struct, in bytes, and its type."""
 
     offset: int
     size: int
@@ -122,7 +122,7 @@ class Btf:
         raise ObjectError(f"BTF: type {ident} qualifies itself, or too often")
 
     def size(self, ident: int, depth: int = 0) -> int:
-        """In bytes."""
+        """The size of a type in bytes."""
         found = self.type(self.plain(ident))
         if depth > _DEPTH:
             raise ObjectError("BTF: an array is nested too deeply")
@@ -137,7 +137,7 @@ class Btf:
         raise ObjectError(f"BTF: a {found.kind.name} has no size")
 
     def array(self, ident: int) -> tuple[int, int]:
-        """Of an array: the element's type, and how many there are."""
+        """The element type and the number of elements of an array."""
         found = self.type(self.plain(ident))
         if found.kind is not Kind.ARRAY:
             raise ObjectError(f"BTF: {found.name or found.kind.name} is no array")
@@ -145,14 +145,14 @@ class Btf:
         return element, count
 
     def pointed_to(self, ident: int) -> int:
-        """Of a pointer: the id of what it points to."""
+        """The id of the type that a pointer points to."""
         found = self.type(self.plain(ident))
         if found.kind is not Kind.PTR:
             raise ObjectError(f"BTF: {found.name or found.kind.name} is no pointer")
         return found.size_or_type
 
     def members(self, ident: int) -> Iterator[Member]:
-        """Of a struct or union, in order."""
+        """The members of a struct or union, in order."""
         found = self.type(self.plain(ident))
         if found.kind not in (Kind.STRUCT, Kind.UNION):
             raise ObjectError(f"BTF: {found.name or found.kind.name} has no members")
@@ -162,7 +162,7 @@ class Btf:
             yield Member(text(self.strings, name, "a BTF member"), member, at, bits)
 
     def enumerators(self, name: str) -> Mapping[str, int]:
-        """The names of `enum NAME` with their numbers, of 32 bits without a sign."""
+        """The names of `enum NAME` with their values, unsigned 32-bit numbers."""
         found = self.type(self.named(Kind.ENUM, name))
         pairs = (numbers(found.extra, "II", 8 * i, "a BTF enumerator") for i in range(found.count))
         return {text(self.strings, at, "a BTF enumerator"): value for at, value in pairs}
@@ -176,22 +176,22 @@ class Btf:
         return found
 
     def named(self, kind: Kind, name: str) -> int:
-        """The id of the first type of a kind and a name."""
+        """The id of the first type with a kind and a name."""
         found = self.all_named(kind, name)
         if not found:
             raise ObjectError(f"BTF has no {kind.name.lower()} {name}")
         return found[0]
 
     def all_named(self, kind: Kind, name: str) -> tuple[int, ...]:
-        """The ids of all of them; a kernel may have several."""
+        """The ids of all types with a kind and a name; a kernel may have several."""
         return self._by_name.get((kind, name), ())
 
     def place(self, struct: str, path: str) -> Place:
-        """Where a member of `struct NAME` lies, by a path as `src.id` or `lowest[3]`."""
+        """The place of a member of `struct NAME`, by a path such as `src.id` or `lowest[3]`."""
         return self.place_in(self.named(Kind.STRUCT, struct), path)
 
     def place_in(self, ident: int, path: str) -> Place:
-        """The same in a type by its id."""
+        """The place of a member in a type given by its id."""
         place = Place(0, self.size(ident), ident)
         for step in path.split("."):
             said = _STEP.fullmatch(step)
@@ -203,7 +203,7 @@ class Btf:
         return place
 
     def offset_of(self, struct: str, path: str) -> int:
-        """In bytes."""
+        """The offset of a member in bytes."""
         return self.place(struct, path).offset
 
     def _step(self, place: Place, name: str) -> Place:
@@ -213,7 +213,7 @@ class Btf:
         return found
 
     def _find(self, place: Place, name: str, tried: set[int]) -> Place | None:
-        """A member, or one of a member without a name; no type is searched twice."""
+        """A member, or one inside a member without a name; no type is searched twice."""
         tried.add(self.plain(place.type))
         for member in self.members(place.type):
             if member.name and member.name != name:
@@ -240,7 +240,10 @@ class Btf:
         return Place(place.offset + index * size, size, element)
 
     def variables(self, section: str) -> tuple[Variable, ...]:
-        """The variables of a section. Their offsets stand in symbols; here, in an object, they are 0."""
+        """The variables of a section.
+
+        Symbols hold their offsets; here, in an object, the offsets are 0.
+        """
         found = self.type(self.named(Kind.DATASEC, section))
         return tuple(self._variables(found))
 
@@ -248,12 +251,12 @@ class Btf:
         for i in range(section.count):
             ident, offset, size = numbers(section.extra, "III", 12 * i, "a BTF variable")
             variable = self.type(ident)
-            if variable.kind is Kind.VAR:  # else a function that another object has
+            if variable.kind is Kind.VAR:  # otherwise a function that another object defines
                 yield Variable(variable.name, variable.size_or_type, offset, size)
 
 
 def read_btf(data: bytes) -> Btf:
-    """Read a .BTF section. ObjectError where it is none, or is cut off."""
+    """Read a .BTF section. ObjectError if it is not one, or is truncated."""
     magic, version, _flags, header = numbers(data, "HBBI", 0, "the BTF header")
     if magic != _MAGIC or version != 1:
         raise ObjectError("this is no BTF of version 1, little-endian")

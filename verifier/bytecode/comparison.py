@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a conditional jump asks: of numbers, of pointers into one region, of one that may be null."""
+"""Conditional jump tests: on numbers, on pointers into one region, on a pointer that may be null."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from policyc.verifier.bytecode.pointers import Pointer, Region, Value
 from policyc.verifier.bytecode.state import State, sure
 from policyc.verifier.bytecode.values import Bits, Cmp, Domain, Op, Truth, mask
 
-_COMPARED = {  # the comparison, whether of `src` with `dst`, whether the contrary is asked
+_COMPARED = {  # the comparison, whether to swap its operands, whether to negate it
     JumpOp.JEQ: (Cmp.EQ, False, False),
     JumpOp.JNE: (Cmp.EQ, False, True),
     JumpOp.JLT: (Cmp.ULT, False, False),

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparisons as nodes: of the parts that can differ, of numbers with each arm of a choice.
+"""Comparisons as nodes: reduced to the parts that can differ; a choice is compared arm by arm.
 
-There are three: equal, and less with and without signs. At most is the contrary of greater.
+There are three comparisons: equal, and less with and without signs. "At most" is the negation of
+"greater".
 """
 
 from typing import Any
@@ -15,7 +16,7 @@ _Key = tuple[str, Node, int]
 
 
 class Comparisons(Slices):
-    """EQ, ULT, SLT and what follows from them."""
+    """EQ, ULT, SLT and the comparisons derived from them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +36,7 @@ class Comparisons(Slices):
                 return self.no(self._below_signed(b, a, width))
 
     def equal(self, a: Bits, b: Bits, width: int) -> Truth:
-        """Whether they are the same."""
+        """Whether two bit strings are equal."""
         return self.compare(Cmp.EQ, a, b, width)
 
     # --- equal ----------------------------------------------------------------------------------
@@ -61,7 +62,7 @@ class Comparisons(Slices):
         return self.nodes.node(EQ, 0, one, other)
 
     def _equal_parts(self, a: Bits, b: Bits, width: int) -> Truth:
-        """All parts are: cut where the first is put together, and where the second is."""
+        """Equality of all parts, cut where either bit string is a concatenation."""
         found: list[Truth] = []
         for mine, theirs, here in self.cut_alike(a, b, width):
             same = self.equal(mine, theirs, here)
@@ -71,7 +72,7 @@ class Comparisons(Slices):
         return self.all_of(found)
 
     def _equal_ends(self, a: Node, b: Node, width: int) -> Truth:
-        """Of which one alone is put together: what is known of it by itself, the rest as it is."""
+        """Equality if one side is a concatenation: its known end parts apart, the rest as it is."""
         whole, other = (a, b) if _is_concat(a) else (b, a)
         known: list[Truth] = []
         low = 0
@@ -110,7 +111,7 @@ class Comparisons(Slices):
         return self.nodes.node(EQ, 0, a, number)
 
     def _equal_choice(self, a: Node, b: Node, width: int) -> Truth | None:
-        """Of a choice that has the other side among its arms."""
+        """Equality with a choice that has the other side among its arms."""
         for one, other in ((a, b), (b, a)):
             if one.op is ITE:
                 condition, first, second = one.args
@@ -139,7 +140,7 @@ class Comparisons(Slices):
             if a.op is ITE:
                 return self._of_choice(ULT, a, b, width)
             zeros = zeros_below(b, width)
-            if zeros:  # what lies there does not matter
+            if zeros:  # the value of those bits does not matter
                 upper = self.extract(a, zeros, width - zeros, width)
                 return self.compare(Cmp.ULT, upper, b >> zeros, width - zeros)
         if isinstance(a, int):
@@ -150,7 +151,7 @@ class Comparisons(Slices):
         return found if found is not None else self.nodes.node(ULT, 0, a, b)
 
     def _below_by_parts(self, a: Bits, b: Bits, width: int) -> Truth | None:
-        """By the upper parts where they are known, by the others where the lowest are the same."""
+        """Less by the upper parts if they are known; by the lower parts if the upper ones are equal."""
         if isinstance(a, Node) and isinstance(b, Node) and b.op is ADD and b.args[1] == 1:
             one_less: Bits = b.args[0]
             if size(one_less, width) < width:  # so it does not overflow
@@ -186,7 +187,7 @@ class Comparisons(Slices):
             return self._below(a, b, width)
         if isinstance(a, int):
             if a == mask(width - 1):
-                return False  # nothing is above the largest
+                return False  # no value is above the largest
             return self.no(self._below_signed(b, a + 1 & mask(width), width))
         if isinstance(b, int):
             if a.op is ITE:
@@ -198,7 +199,7 @@ class Comparisons(Slices):
         return self.nodes.node(SLT, 0, a, b)
 
     def _of_choice(self, op: str, choice: Node, number: int, width: int) -> Truth:
-        """A choice beside a number: each arm beside it, if one of them is known."""
+        """A choice compared with a number: arm by arm, if one of the arms is known."""
         key = (op, choice, number)
         found = self._of_choices.get(key)
         if found is not None:
@@ -216,7 +217,7 @@ class Comparisons(Slices):
         return self.compare(_COMPARED[op], bits, number, width)
 
     def _sign(self, node: Node) -> Truth | None:
-        """Branchless code counts by the sign of a difference; as a comparison it is far less."""
+        """Branchless code uses the sign of a difference; the equivalent comparison is much smaller."""
         width = node.width
         one, other = node.args
         if node.op is SUB:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a program on numbers, to its end: a context, a packet, maps, and an oracle for the rest."""
+"""Run a program on numbers to its end: a context, a packet, maps, and an oracle for the rest."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -36,12 +36,12 @@ from policyc.verifier.bytecode.state import State, first_state
 from policyc.verifier.bytecode.values import NUMBERS, mask, number
 
 STEP_LIMIT = 1_000_000
-"""As many instructions as the kernel's verifier looks at."""
+"""The instruction limit of the kernel's verifier."""
 
 
 @dataclass
 class Around(Environment):
-    """The surroundings of one program; maps are made when they are first used, and stay."""
+    """The environment of one program; maps are made on first use, and stay."""
 
     program: Program
     maps: dict[str, Map] = field(default_factory=dict)
@@ -49,20 +49,20 @@ class Around(Environment):
     rings: dict[str, RingBuffer] = field(default_factory=dict)
 
     def map(self, name: str) -> Map:
-        """A map of the program; an empty one where nobody has used it yet."""
+        """A map of the program; an empty one on its first use."""
         if name not in self.maps:
             self.maps[name] = empty_map(self.program.maps[name])
         return self.maps[name]
 
     def ring(self, name: str) -> RingBuffer:
-        """The same of a ring buffer."""
+        """A ring buffer of the program; an empty one on its first use."""
         definition = self.program.maps[name]
         if definition.kind is not MapKind.RINGBUF:
             raise UnmodelledError(f"{name} is no ring buffer")
         return self.rings.setdefault(name, RingBuffer(definition))
 
     def call(self, state: State, number: int) -> Called | TailCall:
-        """By a model, or by the oracle."""
+        """Call a helper: by its model, or by the oracle."""
         known = helper(number)
         model = MODELS.get(known)
         if model is not None:
@@ -72,7 +72,7 @@ class Around(Environment):
         return self._asked(state, known.name, WRITES.get(known), known in CHANGES_PACKET)
 
     def kfunc(self, state: State, name: str) -> Called:
-        """The oracle says."""
+        """Call a kfunc: the oracle answers."""
         return self._asked(state, name)
 
     def _asked(
@@ -99,14 +99,14 @@ class Around(Environment):
         return found
 
     def packet(self, state: State) -> bytes:
-        """Packets are linear here."""
+        """The whole packet: packets are linear here."""
         memory = state.of(_context(state).packet or Packet())
         if not isinstance(memory, Bytes):
             raise UnmodelledError("a packet that is not of numbers")
         return bytes(memory.data)
 
     def replace_packet(self, state: State, data: bytes) -> None:
-        """Another generation, in other memory."""
+        """Replace the packet by a new generation, in other memory."""
         context = _context(state)
         if context.packet is None:
             raise UnmodelledError("there is no packet")
@@ -130,7 +130,7 @@ def _set_packet(state: State, context: ContextMemory, packet: Packet, data: byte
 
 @dataclass(frozen=True)
 class Ended:
-    """How a run ended: its 32 bits, or that it went on as another program; and the state then."""
+    """The end of a run: its 32-bit result, or the tail call into another program; the final state."""
 
     result: int | TailCall
     state: State
@@ -138,7 +138,7 @@ class Ended:
 
     @property
     def packet(self) -> bytes:
-        """The packet by then."""
+        """The packet at the end of the run."""
         memory = self.state.of(_context(self.state).packet or Packet())
         return bytes(memory.data) if isinstance(memory, Bytes) else b""
 
@@ -150,10 +150,10 @@ def run(
     layout: Layout = SKB,
     limit: int = STEP_LIMIT,
 ) -> Ended:
-    """Run a program on a context with these fields. FaultError where the kernel had refused it.
+    """Run a program on a context with these fields. FaultError where the kernel would have refused it.
 
-    A tail call ends the run: whether there is a program in its place is for the caller to say, who
-    goes on by `resume` where there is none.
+    A tail call ends the run. The caller knows whether the program array has a program at that index. If
+    it has none, the caller continues with `resume`.
     """
     context = ContextMemory(NUMBERS, layout)
     state = first_state(NUMBERS, around.program.entry, context)
@@ -165,7 +165,7 @@ def run(
 
 
 def go_on(around: Around, left: Ended, limit: int = STEP_LIMIT) -> Ended:
-    """Where a tail call has led to: another program, with the context and the packet as they are."""
+    """Continue at the target of a tail call: another program, the same context and packet."""
     context = _context(left.state)
     state = first_state(NUMBERS, around.program.entry, context)
     if context.packet is not None:
@@ -174,7 +174,7 @@ def go_on(around: Around, left: Ended, limit: int = STEP_LIMIT) -> Ended:
 
 
 def resume(around: Around, state: State, limit: int = STEP_LIMIT) -> Ended:
-    """Go on from a state, for at most `limit` instructions."""
+    """Continue from a state, for at most `limit` instructions."""
     functions = around.program.functions
     for steps in range(1, limit + 1):
         instruction = functions[state.function].code[state.at]

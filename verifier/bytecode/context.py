@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contexts of programs: which fields they have, how they may be accessed, where packets hang.
+"""The contexts of programs: their fields, the legal accesses, and the fields that point to packets.
 
-Layouts are those of <linux/bpf.h>; what may be read and written is what the kernel's
-tc_cls_act_is_valid_access, xdp_is_valid_access and sock_addr_is_valid_access say. Fields that are not
-listed here are an error.
+The layouts are those of <linux/bpf.h>. The legal reads and writes are those of the kernel's
+tc_cls_act_is_valid_access, xdp_is_valid_access and sock_addr_is_valid_access. Access to a field that is
+not listed here is an error.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from policyc.verifier.bytecode.values import Bits, Domain
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Bytes of a context; where they are `loose` any part may be written, else only the whole."""
+    """Bytes of a context. A `loose` field may be written in parts, any other only as a whole."""
 
     offset: int
     size: int = 4
@@ -27,7 +27,10 @@ class Field:
 
 @dataclass(frozen=True)
 class Layout:
-    """A kind of context. At `data` and `data_end`, four bytes wide, hang the ends of the packet."""
+    """A kind of context.
+
+    Its fields `data` and `data_end`, four bytes wide, point to the packet's ends.
+    """
 
     size: int
     fields: Mapping[str, Field]
@@ -89,7 +92,7 @@ SOCK_ADDR = Layout(
 
 
 class ContextMemory(Memory):
-    """A context's fields, and its packet's two ends. A field that nobody gave may not be read."""
+    """A context's fields, and its packet's two ends. A field without a value may not be read."""
 
     def __init__(
         self, domain: Domain, layout: Layout, packet: Packet | None = None, length: Bits = 0
@@ -99,12 +102,12 @@ class ContextMemory(Memory):
         self._fields = Cells(domain, 0, layout.size)
 
     def set(self, name: str, value: Bits) -> None:
-        """Give a field what the kernel would."""
+        """Set a field, as the kernel would."""
         found = self.layout.fields[name]
         self._fields.store(found.offset, found.size, value)
 
     def get(self, name: str) -> Bits:
-        """What a field is by now."""
+        """The current value of a field."""
         found = self.layout.fields[name]
         value = self._fields.load(found.offset, found.size)
         if isinstance(value, Pointer):
@@ -136,7 +139,7 @@ class ContextMemory(Memory):
         raise UnmodelledError(f"{size} bytes at {at} of the context")
 
     def store(self, offset: Bits, size: int, value: Value) -> None:
-        """A field that programs may write."""
+        """Write a field that programs may write."""
         at = known_offset(offset)
         found = self._field(at, size)
         if not found.is_writable or not (found.loose or size == found.size):
@@ -146,7 +149,7 @@ class ContextMemory(Memory):
         self._fields.store(at, size, value)
 
     def copy(self) -> "ContextMemory":
-        """With the same packet."""
+        """A copy with the same packet."""
         other = ContextMemory(self._domain, self.layout, self.packet, self.length)
         other._fields = self._fields.copy()
         return other

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A kernel's answers to CO-RE relocations, from its own BTF, as libbpf finds them (relo_core.c).
 
-Types match by name up to `___`, members by name and through members without one. Where several types
-of the kernel match, they must agree; what libbpf would only guess is an `UnmodelledError`.
+Types match by name up to `___`. Members match by name, also through members without a name. If several
+types of the kernel match, they must agree. Where libbpf would only guess, this raises `UnmodelledError`.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _STRUCTS = (Kind.STRUCT, Kind.UNION)
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """Where a field lies, in bits, and its type; `bits` is 0 where it is no bit field."""
+    """The position of a field in bits, and its type; `bits` is 0 if it is not a bit field."""
 
     at: int
     bits: int
@@ -28,13 +28,13 @@ class _Field:
 
 @dataclass(frozen=True)
 class KernelLayouts:
-    """The kernel's BTF, asked by an object with types of its own."""
+    """The kernel's BTF, queried for an object with types of its own."""
 
     object: Btf
     kernel: Btf
 
     def answer(self, relocation: CoreRelocation) -> int | None:
-        """What libbpf puts in; None where the kernel has no such field."""
+        """The value that libbpf inserts; None if the kernel has no such field."""
         answers = {self._answer_of(relocation, each) for each in self._candidates(relocation)}
         if relocation.kind in (CoreKind.TYPE_EXISTS, CoreKind.FIELD_EXISTS):
             return int(1 in answers)
@@ -78,7 +78,7 @@ class KernelLayouts:
         raise UnmodelledError(f"{relocation} has no model")
 
     def _word(self, field: _Field) -> tuple[int, int]:
-        """Offset and size of the bytes to load: of a bit field an aligned word that holds all of it."""
+        """Offset and size of the bytes to load: for a bit field an aligned word that holds all of it."""
         size = self.kernel.size(field.type)
         if not field.bits:
             return field.at // 8, size
@@ -102,7 +102,7 @@ class KernelLayouts:
     # --- from the object's members to the kernel's ---------------------------------------------
 
     def _field(self, relocation: CoreRelocation, candidate: int) -> _Field | None:
-        """The field of the kernel that has the names of the object's."""
+        """The field of the kernel that has the same names as the object's field."""
         first, *steps = (int(each) for each in relocation.access.split(":"))
         if first:
             raise UnmodelledError(f"{relocation}: an element behind the pointer")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CO-RE relocations of .BTF.ext: what the loader puts in from the running kernel's own types.
+"""CO-RE relocations of .BTF.ext: values that the loader takes from the running kernel's own types.
 
-What they become depends on a kernel; `Layouts` says it. The encoding is that of libbpf's
-relo_core.h and the kernel's `struct bpf_core_relo`.
+The values depend on a kernel; `Layouts` supplies them. The encoding is that of libbpf's relo_core.h and
+the kernel's `struct bpf_core_relo`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ _RECORD = 16
 
 
 class CoreKind(IntEnum):
-    """enum bpf_core_relo_kind: what is asked about a field, a type, an enumerator."""
+    """enum bpf_core_relo_kind: the property of a field, a type or an enumerator that is relocated."""
 
     FIELD_BYTE_OFFSET = 0
     FIELD_BYTE_SIZE = 1
@@ -38,9 +38,9 @@ class CoreKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class CoreRelocation:
-    """A question: of `type` (its name in the object, as `sk_buff___pc`), `access` as `0:2`.
+    """A relocation about `type` (its name in the object, as `sk_buff___pc`) and `access` such as `0:2`.
 
-    `type_id` is the object's own; `access` counts its members.
+    `type_id` is the object's own id; `access` counts its members.
     """
 
     type: str
@@ -53,11 +53,11 @@ class Layouts(Protocol):
     """A kernel's answers."""
 
     def answer(self, relocation: CoreRelocation) -> int | None:
-        """What is put in; None where that kernel has no such field: the instruction may not run."""
+        """The value to insert; None if that kernel has no such field: the instruction may not run."""
 
 
 class NoLayouts:
-    """No kernel: a program that asks is not known."""
+    """No kernel: a program with CO-RE relocations is not supported."""
 
     def answer(self, relocation: CoreRelocation) -> int | None:
         """UnmodelledError, always."""
@@ -69,7 +69,7 @@ def read_core_relocations(data: bytes, btf: Btf) -> Mapping[str, Mapping[int, Co
     magic, version, _flags, header = numbers(data, "HBBI", 0, "the BTF.ext header")
     if magic != _MAGIC or version != 1:
         raise ObjectError("this is no BTF.ext of version 1, little-endian")
-    if header < 32:  # made before there was CO-RE
+    if header < 32:  # written before CO-RE existed
         return {}
     at, size = numbers(data, "II", 24, "the BTF.ext header")
     found: dict[str, dict[int, CoreRelocation]] = {}

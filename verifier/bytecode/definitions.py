@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The maps that an object defines: by BTF in `.maps`; each data section is one too."""
+"""The maps that an object defines: by BTF in `.maps`, and each data section."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from policyc.verifier.bytecode.errors import ObjectError, UnmodelledError
 SECTION = ".maps"
 BPF_F_RDONLY_PROG = 0x80
 MOST_BYTES = 1 << 26
-"""Of a value; the largest of ours has half a megabyte."""
+"""The maximal size of a value; the largest of ours has half a megabyte."""
 _DATA = (".rodata", ".data", ".bss")
 
 
 class MapKind(IntEnum):
-    """enum bpf_map_type: those that have a model, or that no program looks into."""
+    """enum bpf_map_type: the kinds that have a model, or that no program accesses."""
 
     HASH = 1
     ARRAY = 2
@@ -36,7 +36,7 @@ class MapKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class MapDefinition:
-    """A map as it will be made; sizes in bytes. `initial` is the value of a data section's map."""
+    """A map as it will be created; sizes in bytes. `initial` is the value of a data section's map."""
 
     name: str
     kind: MapKind
@@ -51,12 +51,15 @@ class MapDefinition:
 
 
 def is_data(section: Section) -> bool:
-    """Whether a section becomes a map by itself."""
+    """Whether a section becomes a map of its own."""
     return any(section.name == name or section.name.startswith(f"{name}.") for name in _DATA)
 
 
 def maps_of(elf: Elf, btf: Btf) -> tuple[MapDefinition, ...]:
-    """All of them. UnmodelledError for a kind of map, or a part of its definition, that is not known."""
+    """All maps of an object.
+
+    UnmodelledError for a map kind, or a part of a definition, that is not known.
+    """
     data = (_data_map(section) for section in elf.sections if is_data(section))
     return (*_defined(elf, btf), *data)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """BPF objects as files: ELF64, little-endian, relocatable, with REL relocations (elf(5)).
 
-Reads from bytes and keeps slices of them, so that a damaged file costs no more than its size.
+Reads from bytes and keeps slices of them, so a damaged file costs no more memory than its size.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _HEADER, _SECTION, _SYMBOL, _REL = 64, 64, 24, 16
 
 
 class SectionType(IntEnum):
-    """SHT_*: those that are looked at."""
+    """SHT_*: the section types that are read."""
 
     NULL = 0
     PROGBITS = 1
@@ -62,7 +62,7 @@ class RelocationType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A section; of NOBITS there is no data, but `size` bytes of zeros."""
+    """A section. A NOBITS section has no data, but `size` bytes of zeros."""
 
     index: int
     name: str
@@ -81,7 +81,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A symbol; `section` is an index, SHN_UNDEF for what the file has not."""
+    """A symbol; `section` is an index, SHN_UNDEF for a symbol that the file does not define."""
 
     name: str
     kind: int
@@ -93,7 +93,7 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Relocation:
-    """What is to be put in at an offset of a section; the addend is what stands there."""
+    """A relocation at an offset of a section; the addend is the value stored there."""
 
     offset: int
     kind: RelocationType
@@ -113,7 +113,7 @@ class Elf:
         return {section.name: section for section in reversed(self.sections)}
 
     def section(self, name: str) -> Section:
-        """The first section of a name. ObjectError where there is none."""
+        """The first section with a name. ObjectError if there is none."""
         found = self._by_name.get(name)
         if found is None:
             raise ObjectError(f"there is no section {name}")
@@ -125,7 +125,7 @@ class Elf:
 
 
 def read_elf(data: bytes) -> Elf:
-    """Read an object. ObjectError where it is not one, or says what its bytes do not hold."""
+    """Read an object. ObjectError if it is not one, or refers to bytes that it does not have."""
     sections = _sections(data)
     symbols = _symbols(sections)
     return Elf(sections, symbols, _relocations(sections, symbols))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instructions as bytes, both ways. Every bit counts: what has no meaning must be zero."""
+"""Instructions to bytes and back. The encoding is exact: a bit without a meaning must be zero."""
 
 import struct
 from collections.abc import Callable, Mapping
@@ -53,7 +53,7 @@ class _Raw(NamedTuple):
     imm: int
 
     def only(self, **allowed: bool) -> None:
-        """Every field that is not allowed must be zero."""
+        """Check that every other field is zero."""
         for name in ("dst", "src", "offset", "imm"):
             if not allowed.get(name) and getattr(self, name):
                 raise InstructionError(f"{self}: {name} is set, which means nothing here")
@@ -68,7 +68,7 @@ class _Raw(NamedTuple):
 
 
 def decode(code: bytes) -> dict[int, Instruction]:
-    """The instructions of a piece of code, by slot. InstructionError where one is none."""
+    """The instructions of a piece of code, by slot. InstructionError for an invalid instruction."""
     if len(code) % SLOT:
         raise InstructionError(f"{len(code)} bytes are no whole instructions")
     found: dict[int, Instruction] = {}
@@ -169,7 +169,7 @@ def _alu(raw: _Raw) -> Alu | Negate | Swap:
         raw.only(dst=True)
         return Negate(width, raw.dst)
     op = _ALU_CODES.get(code)
-    if op is None or raw.offset:  # an offset is signed division or a sign-extending move, of v4
+    if op is None or raw.offset:  # an offset is signed division or a sign-extending move, of ISA v4
         raise _unknown(raw)
     src = raw.operand()
     if isinstance(src, Imm):
@@ -178,7 +178,7 @@ def _alu(raw: _Raw) -> Alu | Negate | Swap:
 
 
 def _check_number(op: AluOp, value: int, width: int) -> None:
-    """The kernel takes no division by a known zero, and no shift past the width."""
+    """The kernel rejects a division by a known zero, and a shift past the width."""
     if op in (AluOp.DIV, AluOp.MOD) and value == 0:
         raise InstructionError("division by zero")
     if op in (AluOp.LSH, AluOp.RSH, AluOp.ARSH) and not 0 <= value < width:
@@ -187,7 +187,7 @@ def _check_number(op: AluOp, value: int, width: int) -> None:
 
 def _swap(raw: _Raw, width: int) -> Swap:
     raw.only(dst=True, imm=True)
-    if width == 64 or raw.imm not in (16, 32, 64):  # in ALU64 it is the unconditional one of v4
+    if width == 64 or raw.imm not in (16, 32, 64):  # in ALU64: the unconditional byte swap of v4
         raise _unknown(raw)
     return Swap(raw.imm, bool(raw.code & _BY_REGISTER), raw.dst)
 
@@ -230,7 +230,7 @@ _DECODERS: Mapping[int, Callable[[_Raw], Instruction]] = {
 
 
 def encode(instruction: Instruction) -> bytes:
-    """The bytes of an instruction: 16 of an LD_IMM64, 8 of all others."""
+    """The bytes of an instruction: 16 for an LD_IMM64, 8 for all others."""
     match instruction:
         case Alu(op, width, dst, src):
             return _by_operand((_ALU64 if width == 64 else _ALU) | op, dst, src, 0)

@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why bytecode is not executed. Nothing here is ever ignored: what is not understood is one of these."""
+"""Errors that stop the execution of bytecode. Nothing unknown is ignored: it raises one of these."""
 
 
 class BytecodeError(Exception):
-    """The bytecode cannot be read or executed; the subclasses say on whose account."""
+    """The bytecode cannot be read or executed; the subclasses name the cause."""
 
 
 class ObjectError(BytecodeError):
-    """A file is no BPF object, is cut off or contradicts itself."""
+    """A file is not a BPF object, is truncated or contradicts itself."""
 
 
 class InstructionError(BytecodeError):
-    """An encoding that the instruction set (v3) has not."""
+    """An encoding that is not in the instruction set (v3)."""
 
 
 class UnmodelledError(BytecodeError):
-    """Legal for the kernel, and not known here: nothing may be concluded about the program."""
+    """Legal for the kernel, but without a model here: nothing may be concluded about the program."""
 
 
 class FaultError(BytecodeError):
-    """What the kernel's verifier forbids: out of bounds, not written before, a pointer misused."""
+    """An access that the kernel's verifier forbids: out of bounds, uninitialised, a misused pointer."""
 
 
 class StepLimitError(BytecodeError):
-    """The program went on for longer than whoever ran it wanted."""
+    """The program ran longer than the caller's limit."""

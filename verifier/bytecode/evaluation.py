@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nodes are where their variables are known: a number, or a truth as 0 or 1.
+"""The value of nodes under known variables: a number, or a truth value as 0 or 1.
 
-Told without the rewritings, so that both can be held against each other.
+Written without the rewritings, so that each can be checked against the other.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -23,25 +23,28 @@ from policyc.verifier.bytecode.nodes import (
 from policyc.verifier.bytecode.values import NUMBERS, Op, mask, number, signed
 
 Values = dict[Node, int]
-"""Of each node what it is."""
+"""The value of each node."""
 
 
 def evaluate(nodes: Iterable[Node], values: Values) -> None:
-    """Put into `values` what nodes are, of which operands come first and variables are there."""
+    """Add the values of nodes to `values`.
+
+    The nodes come in an order with operands first; variables have values already.
+    """
     for node in nodes:
         if node not in values:
             values[node] = value_of(node, values)
 
 
 def value_of(node: Node, values: Mapping[Node, int]) -> int:
-    """What a node is, of whose operands that is known. KeyError for a variable."""
+    """The value of a node whose operands have values. KeyError for a variable."""
     if node.op is VARIABLE:
         return values[node]
     return _MEANINGS[node.op](node, values)
 
 
 def known(bits: Any, values: Mapping[Node, int]) -> int:
-    """The same of what may be a number or a truth itself."""
+    """The value of a node, or of a number or truth value itself."""
     return values[bits] if type(bits) is Node else int(bits)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fields of a file's bytes: every read is checked, and what is not there is an `ObjectError`."""
+"""Fields of a file's bytes: every read is checked, and a read past the end is an `ObjectError`."""
 
 import struct
 
@@ -9,7 +9,7 @@ MAX_STRING = 4096
 
 
 def numbers(data: bytes, form: str, at: int, what: str) -> tuple[int, ...]:
-    """The little-endian numbers of `struct`'s letters at an offset; `what` is for the message."""
+    """The little-endian numbers of `struct`'s format letters at an offset; `what` is for the message."""
     size = struct.calcsize("<" + form)
     if at < 0 or at + size > len(data):
         raise ObjectError(f"{what} at {at} is not within {len(data)} bytes")
@@ -24,7 +24,7 @@ def part(data: bytes, at: int, size: int, what: str) -> bytes:
 
 
 def text(strings: bytes, at: int, what: str) -> str:
-    """The string at an offset of a table, which ends by a zero."""
+    """The zero-terminated string at an offset of a table."""
     if not 0 <= at < len(strings):
         raise ObjectError(f"{what}: string {at} is not within {len(strings)} bytes")
     end = strings.find(b"\0", at, at + MAX_STRING)

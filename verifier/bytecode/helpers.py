@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel's helpers by number (enum bpf_func_id), and models of those that can be computed.
+"""The kernel's helpers by number (enum bpf_func_id), and models of the helpers that can be computed.
 
-Those of `ASKED` are answered by an `Oracle`; any other number is an error.
+An `Oracle` answers the helpers in `ASKED`. Any other number is an error.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ _F_INGRESS = 1
 
 
 class Helper(IntEnum):
-    """BPF_FUNC_*, those that are known here."""
+    """BPF_FUNC_*: the helpers that are known here."""
 
     MAP_LOOKUP_ELEM = 1
     MAP_UPDATE_ELEM = 2
@@ -95,7 +95,7 @@ ASKED = frozenset(
         Helper.SET_RETVAL,
     }
 )
-"""Their results depend on what is not in a state: time, chance, routes, devices, sockets, offloads."""
+"""Their results depend on data outside the state: time, chance, routes, devices, sockets, offloads."""
 
 CHANGES_PACKET = frozenset(
     {
@@ -108,7 +108,7 @@ CHANGES_PACKET = frozenset(
         Helper.SKB_ADJUST_ROOM,
     }
 )
-"""Pointers to the packet end, whatever the helper did (bpf_helper_changes_pkt_data)."""
+"""After these helpers pointers to the packet are invalid (bpf_helper_changes_pkt_data)."""
 
 WRITES = {
     Helper.SKB_GET_TUNNEL_KEY: 2,
@@ -116,11 +116,11 @@ WRITES = {
     Helper.PROBE_READ_KERNEL: 1,
     Helper.CHECK_MTU: 3,
 }
-"""Of `ASKED`: the register that points to what they write, whose bytes the answer must give."""
+"""For helpers in `ASKED`: the register that points to their output, whose bytes the answer must give."""
 
 
 class Surroundings(Protocol):
-    """What the models need beside the state."""
+    """The environment that the models need beside the state."""
 
     def map(self, name: str) -> Map:
         """A map by its name."""
@@ -129,10 +129,10 @@ class Surroundings(Protocol):
         """A ring buffer by its name."""
 
     def packet(self, state: State) -> bytes:
-        """All of the packet, also behind its linear part."""
+        """All of the packet, including the part behind its linear data."""
 
     def replace_packet(self, state: State, data: bytes) -> None:
-        """The packet is another one; pointers to it end."""
+        """Replace the packet; pointers to the old one become invalid."""
 
 
 Model = Callable[[Surroundings, State], Called | TailCall]
@@ -188,7 +188,7 @@ def _check_context(state: State, register: int) -> None:
 
 
 def _skb_load_bytes(around: Surroundings, state: State) -> Called:
-    """skb_header_pointer, with the buffer cleared where the packet is too short."""
+    """As skb_header_pointer; the buffer is cleared if the packet is too short."""
     _check_context(state, 1)
     offset, size = number(state.scalar(2)) & mask(32), number(state.scalar(4)) & mask(32)
     if not size:
@@ -201,7 +201,7 @@ def _skb_load_bytes(around: Surroundings, state: State) -> Called:
 
 
 def _skb_store_bytes(around: Surroundings, state: State) -> Called:
-    """Pointers to the packet end even where nothing was written."""
+    """Pointers to the packet become invalid even if nothing was written."""
     _check_context(state, 1)
     offset, size = number(state.scalar(2)) & mask(32), number(state.scalar(4)) & mask(32)
     written = _read(state, state.pointer(3), size)
@@ -246,7 +246,7 @@ MODELS: Mapping[Helper, Model] = {
 
 
 def helper(number_: int) -> Helper:
-    """The helper of a number; UnmodelledError for one that is not known here."""
+    """The helper with a number; UnmodelledError for one that is not known here."""
     try:
         return Helper(number_)
     except ValueError as error:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The instructions of BPF's ISA, version 3, as values (RFC 9669; what clang emits for -mcpu=v3).
 
-Jumps and local calls are relative to the instruction behind, in slots of eight bytes, as they are
-encoded; `decode` gives each instruction by its slot. What else there is (version 4, the packet
-access of classic BPF, reserved bits that are set) is an `InstructionError`.
+Jumps and local calls are relative to the next instruction, in slots of eight bytes, as they are encoded.
+`decode` gives each instruction by its slot. Everything else (version 4, the packet access of classic
+BPF, reserved bits that are set) is an `InstructionError`.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,10 @@ N_REGISTERS = 11
 
 
 class AluOp(IntEnum):
-    """By its code. NEG and END have no operand of this kind and are instructions of their own."""
+    """ALU operations by their code.
+
+    NEG and END have no such operand and are instructions of their own.
+    """
 
     ADD = 0x00
     SUB = 0x10
@@ -33,7 +36,7 @@ class AluOp(IntEnum):
 
 
 class JumpOp(IntEnum):
-    """Conditions, by their code."""
+    """Jump conditions by their code."""
 
     JEQ = 0x10
     JGT = 0x20
@@ -49,7 +52,7 @@ class JumpOp(IntEnum):
 
 
 class AtomicOp(IntEnum):
-    """By the immediate, without BPF_FETCH."""
+    """Atomic operations by the immediate, without BPF_FETCH."""
 
     ADD = 0x00
     OR = 0x40
@@ -60,7 +63,7 @@ class AtomicOp(IntEnum):
 
 
 class Pseudo(Enum):
-    """What the 64 bits of an LD_IMM64 are, by its source register."""
+    """The meaning of the 64 bits of an LD_IMM64, by its source register."""
 
     NUMBER = 0
     MAP = 1
@@ -72,7 +75,7 @@ class Pseudo(Enum):
 
 
 class CallKind(Enum):
-    """Who is called, by the source register of a CALL."""
+    """The callee of a CALL, by its source register."""
 
     HELPER = 0
     LOCAL = 1
@@ -88,7 +91,7 @@ class Reg:
 
 @dataclass(frozen=True, slots=True)
 class Imm:
-    """A signed number of 32 bits, which is extended to what is asked."""
+    """A signed 32-bit number, which is extended to the operand's width."""
 
     value: int
 
@@ -125,7 +128,7 @@ class Swap:
 
 @dataclass(frozen=True, slots=True)
 class LoadWide:
-    """dst = 64 bits that stand in two slots: `low` and `high` are 32 of them each."""
+    """dst = 64 bits from two slots: `low` and `high` hold 32 bits each."""
 
     dst: int
     kind: Pseudo
@@ -155,7 +158,10 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Atomic:
-    """Memory at base + offset = memory op src, at once. `fetch`: src (CMPXCHG: r0) = what it was."""
+    """Memory at base + offset = memory op src, atomically.
+
+    `fetch`: src (CMPXCHG: r0) = the old value.
+    """
 
     op: AtomicOp
     size: int
@@ -167,14 +173,14 @@ class Atomic:
 
 @dataclass(frozen=True, slots=True)
 class Jump:
-    """Go on `offset` slots further."""
+    """Jump `offset` slots forward."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class JumpIf:
-    """The same where `dst op src` holds, of 32 bits or 64."""
+    """Jump if `dst op src` holds, on 32 bits or 64."""
 
     op: JumpOp
     width: int
@@ -185,11 +191,11 @@ class JumpIf:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """r0 = a function of r1 to r5. `target`: a helper's number, slots to go on, or a BTF id."""
+    """r0 = a function of r1 to r5. `target`: a helper's number, an offset in slots, or a BTF id."""
 
     kind: CallKind
     target: int
-    module: int = 0  # of a kfunc: the index of its BTF
+    module: int = 0  # for a kfunc: the index of its BTF
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,5 +209,5 @@ Instruction: TypeAlias = (
 
 
 def slots(instruction: object) -> int:
-    """How many slots of eight bytes it takes."""
+    """The number of slots of eight bytes that an instruction takes."""
     return 2 if isinstance(instruction, LoadWide) else 1

@@ -65,7 +65,10 @@ class CallKfunc:
 
 @dataclass(frozen=True, slots=True)
 class Poisoned:
-    """What the loader makes of an instruction about what the kernel has not; it may not be reached."""
+    """An instruction that refers to something the kernel lacks, as the loader rewrites it.
+
+    It must not be reached.
+    """
 
     why: str
 
@@ -91,5 +94,5 @@ Linked: TypeAlias = (
 
 
 def linked_slots(instruction: Linked) -> int:
-    """How many slots of eight bytes it takes."""
+    """The number of slots of eight bytes that an instruction takes."""
     return 2 if isinstance(instruction, (LoadNumber, LoadMap, LoadMapValue)) else 1

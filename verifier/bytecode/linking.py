@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What libbpf makes of an instruction before it is loaded: references by name, CO-RE put in.
+"""Instructions after libbpf's linking: references by name, CO-RE relocations applied.
 
 The rules are libbpf's (bpf_program__record_reloc, bpf_object__reloc_code, bpf_core_patch_insn).
 """
@@ -48,7 +48,7 @@ class Linker:
     layouts: Layouts
 
     def link(self, place: FunctionPlace) -> dict[int, Linked]:
-        """A function's instructions by slot, everything by its name."""
+        """A function's instructions by slot, with all references by name."""
         section = self.object.elf.sections[place.section]
         core = self.object.core.get(section.name, {})
         found: dict[int, Linked] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code as text, an instruction a line, for messages and for people."""
+"""Code as text, one instruction a line, for messages and for people."""
 
 from collections.abc import Iterator
 from typing import assert_never
@@ -70,7 +70,7 @@ def listing(function: Function) -> Iterator[str]:
 
 
 def text(instruction: Instruction | Linked, at: int | None = None) -> str:
-    """An instruction; with its slot, jumps are told by where they lead, else by how far."""
+    """An instruction. With its slot, jumps show their target, otherwise their distance."""
     match instruction:
         case Alu(op, width, dst, src):
             return f"{_register(dst, width)} {_SIGNS[op]} {_operand(src, width)}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes as terms of a solver, each node once: of Z3 or of bitwuzla."""
+"""Lowering of nodes to terms of Z3 or bitwuzla, each node once."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -22,30 +22,33 @@ from policyc.verifier.smt.lazy_z3 import z3
 
 
 class Language(Protocol):
-    """What a solver's terms are made by. `kind` is an operation of nodes, on terms of the solver."""
+    """The constructors of a solver's terms. `kind` is an operation of nodes, on terms of the solver."""
 
     def variable(self, name: str, width: int) -> Any:
-        """A constant of so many bits; of width 0 a truth."""
+        """A constant with so many bits; width 0 is a truth value."""
 
     def number(self, value: int, width: int) -> Any:
         """A known bit string."""
 
     def truth(self, value: bool) -> Any:
-        """A known truth."""
+        """A known truth value."""
 
     def apply(self, kind: str, args: Sequence[Any], indices: Sequence[int]) -> Any:
-        """An operation; indices: of EXTRACT the highest and the lowest bit, of SIGN how many more."""
+        """An operation.
+
+        Indices: of EXTRACT the highest and the lowest bit, of SIGN the number of added bits.
+        """
 
 
 class Lowering:
-    """Nodes in a language; what was lowered once is kept."""
+    """Nodes as terms of a language; each lowered node is cached."""
 
     def __init__(self, language: Language) -> None:
         self.language = language
         self._made: dict[Node, Any] = {}
 
     def __call__(self, term: Any) -> Any:
-        """A truth, or a truth value."""
+        """The term of a truth node, or of a truth value."""
         if isinstance(term, bool):
             return self.language.truth(term)
         made = self._made
@@ -55,7 +58,7 @@ class Lowering:
         return made[term]
 
     def _missing(self, root: Node) -> list[Node]:
-        """As `below`, without what was lowered before."""
+        """As `below`, without nodes that were lowered before."""
         made, found, work = self._made, [], [root]
         seen: set[Node] = set()
         while work:
@@ -97,13 +100,13 @@ class Lowering:
         return self._computed(Op(op), node)
 
     def _computed(self, op: Op, node: Node) -> Any:
-        """Division by zero and counts of shifts as BPF has them (`values.py`)."""
+        """Division by zero and shift counts as BPF defines them (`values.py`)."""
         width, language = node.width, self.language
         a, b = (self._of(each, width) for each in node.args)
         if op in (Op.SHL, Op.LSHR, Op.ASHR):
             if width & (width - 1):
                 count = language.apply(Op.UMOD.value, [b, language.number(width, width)], ())
-            else:  # modulo a power of two; of one bit there is no shift
+            else:  # modulo a power of two; one bit cannot be shifted
                 count = language.apply(Op.AND.value, [b, language.number(width - 1, width)], ())
             return language.apply(op.value, [a, count], ())
         found = language.apply(op.value, [a, b], ())
@@ -118,7 +121,7 @@ class Z3Language:
     """Terms of Z3."""
 
     def variable(self, name: str, width: int) -> Any:
-        """By its name."""
+        """The variable with a name."""
         return z3.BitVec(name, width) if width else z3.Bool(name)
 
     def number(self, value: int, width: int) -> Any:
@@ -130,7 +133,7 @@ class Z3Language:
         return z3.BoolVal(value)
 
     def apply(self, kind: str, args: Sequence[Any], indices: Sequence[int]) -> Any:
-        """One function of Z3 each."""
+        """Each operation is one function of Z3."""
         return _Z3[kind](*args, *indices)
 
 
@@ -159,7 +162,7 @@ _Z3: Mapping[str, Callable[..., Any]] = {
 
 
 class BitwuzlaLanguage:
-    """Terms of bitwuzla, of one manager. HostError where it is not installed."""
+    """Terms of bitwuzla, of one manager. HostError if bitwuzla is not installed."""
 
     def __init__(self, bitwuzla: Any) -> None:
         self._manager = bitwuzla.TermManager()
@@ -169,11 +172,11 @@ class BitwuzlaLanguage:
 
     @property
     def manager(self) -> Any:
-        """What owns the terms."""
+        """The owner of the terms."""
         return self._manager
 
     def variable(self, name: str, width: int) -> Any:
-        """One for each name: bitwuzla itself would make another each time."""
+        """One variable per name: bitwuzla itself would make a new one each time."""
         key = name, width
         if key not in self._variables:
             self._variables[key] = self._manager.mk_const(self._sort(width), name)
@@ -194,7 +197,7 @@ class BitwuzlaLanguage:
         return self._manager.mk_true() if value else self._manager.mk_false()
 
     def apply(self, kind: str, args: Sequence[Any], indices: Sequence[int]) -> Any:
-        """One kind of its terms each."""
+        """Each operation is one kind of bitwuzla's terms."""
         return self._manager.mk_term(self._kinds[kind], list(args), list(indices))
 
 

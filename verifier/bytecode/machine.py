@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each instruction does to a state: the only definition, for numbers and for terms (RFC 9669).
+"""The effect of each instruction on a state: the only definition, for numbers and terms (RFC 9669).
 
-`step` runs one. Where a condition is not known it leaves the state as it is and gives a `Branch`; the
-caller copies the state and goes both ways. What helpers do is the `Environment`'s.
+`step` runs one instruction. If a condition is not known, it leaves the state unchanged and gives a
+`Branch`; the caller copies the state and takes both branches. The `Environment` defines what helpers do.
 """
 
 from abc import ABC, abstractmethod
@@ -68,16 +68,16 @@ _ATOMIC_OPS = {
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """What a helper gave back; None: nothing that may be read."""
+    """The result of a helper; None: nothing that may be read."""
 
     result: Value | None
 
 
 @dataclass(frozen=True, slots=True)
 class TailCall:
-    """The program goes on as the one at an index of a program array, if there is one.
+    """The program continues as the one at an index of a program array, if there is one.
 
-    If there is none it goes on behind the call, where the state stands already.
+    If there is none, it continues after the call; the state is already there.
     """
 
     map: str
@@ -93,7 +93,7 @@ class Exited:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A condition that is not known. `subject`: it tells whether pointers to a region are null."""
+    """A condition that is not known. `subject`: it decides whether pointers to a region are null."""
 
     condition: Truth
     taken: int
@@ -102,7 +102,7 @@ class Branch:
     is_null_if_taken: bool = False
 
     def go(self, state: State, *, is_taken: bool) -> None:
-        """Let a state go on where the condition holds, or where it does not."""
+        """Continue a state on the branch where the condition holds, or where it does not."""
         state.at = self.taken if is_taken else self.following
         if self.subject is not None:
             state.refine(self.subject, is_null=self.is_null_if_taken == is_taken)
@@ -112,15 +112,15 @@ Outcome = Branch | TailCall | Exited | None
 
 
 class Environment(ABC):
-    """What is around a program: helpers, kfuncs, data sections. Arguments are in r1 to r5."""
+    """The environment of a program: helpers, kfuncs, data sections. Arguments are in r1 to r5."""
 
     @abstractmethod
     def call(self, state: State, helper: int) -> Called | TailCall:
-        """Do what a helper does to memory. UnmodelledError for one that is not known."""
+        """Apply a helper to memory. UnmodelledError for one that is not known."""
 
     @abstractmethod
     def kfunc(self, state: State, name: str) -> Called:
-        """The same of a function of the kernel."""
+        """Apply a kernel function to memory."""
 
     @abstractmethod
     def map_value(self, state: State, name: str) -> Pointer:
@@ -128,7 +128,7 @@ class Environment(ABC):
 
 
 def step(state: State, instruction: Linked, environment: Environment) -> Outcome:
-    """Run the instruction at `state.at`, which is changed."""
+    """Run the instruction at `state.at`; the state is changed."""
     return _STEPS[type(instruction)](state, instruction, environment)
 
 
@@ -139,7 +139,7 @@ def _write(state: State, register: int, value: Value) -> None:
 
 
 def _operand(state: State, src: Operand, width: int) -> Value:
-    """Of 64 bits where it is a register, else of `width`."""
+    """An operand: 64 bits if it is a register, else `width` bits."""
     return state.read(src.number) if isinstance(src, Reg) else src.value & mask(width)
 
 
@@ -176,7 +176,7 @@ def _moved(state: State, i: Alu) -> Value:
 
 
 def _pointer_alu(state: State, i: Alu, a: Value, b: Value) -> Value:
-    """Pointer and number are added, a number is taken off, pointers to one region are subtracted."""
+    """Pointer arithmetic: add a number, subtract a number, subtract pointers to one region."""
     domain = state.domain
     if i.width == 64:
         match i.op, a, b:
@@ -205,7 +205,7 @@ def _negate(state: State, i: Negate, _: Environment) -> None:
 
 
 def _swap(state: State, i: Swap, _: Environment) -> None:
-    """The machine is little-endian: the other order is that of bytes swapped."""
+    """The machine is little-endian: conversion to big-endian swaps the bytes."""
     state.at += 1
     domain = state.domain
     low = domain.truncate(state.scalar(i.dst), i.bits, 64)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maps with numbers in them: what lookups, updates and deletes do, as in the kernel's map types.
+"""Maps that hold numbers: lookups, updates and deletes as in the kernel's map types.
 
-A value is a region of its own, which the state and the map share. One that was replaced or deleted
-has no memory any more: the kernel may give it to another key at once, so nothing is said about it.
+A value is a region of its own, which the state and the map share. A value that was replaced or deleted
+has no memory any more: the kernel may give its memory to another key at once, so no access to it is
+modelled.
 """
 
 import struct
@@ -20,7 +21,7 @@ NULL = 0
 
 
 class Map(ABC):
-    """A map of one CPU. Operations give 0 or a negative errno."""
+    """A map on one CPU. Operations give 0 or a negative errno."""
 
     def __init__(self, definition: MapDefinition) -> None:
         self.definition = definition
@@ -36,23 +37,23 @@ class Map(ABC):
 
     @abstractmethod
     def update(self, state: State, key: bytes, value: bytes, flags: int) -> int:
-        """What the program asks for."""
+        """Update an entry, from the program."""
 
     @abstractmethod
     def delete(self, state: State, key: bytes) -> int:
-        """What the program asks for."""
+        """Delete an entry, from the program."""
 
     @abstractmethod
     def put(self, key: bytes, value: bytes) -> None:
-        """What user space puts in before a run."""
+        """Put an entry from user space before a run."""
 
     @abstractmethod
     def get(self, key: bytes) -> bytes | None:
-        """What user space finds."""
+        """Read an entry from user space."""
 
     @abstractmethod
     def items(self) -> dict[bytes, bytes]:
-        """All of it; of an array the elements that were met, as all others are zero."""
+        """All entries; of an array the elements that were accessed, as all others are zero."""
 
     def _check_sizes(self, key: bytes, value: bytes) -> None:
         sizes = self.definition.key_size, self.definition.value_size
@@ -63,7 +64,7 @@ class Map(ABC):
 
 
 class ArrayMap(Map):
-    """BPF_MAP_TYPE_ARRAY, and that of one CPU; values are made when they are first met."""
+    """BPF_MAP_TYPE_ARRAY, and its per-CPU variant on one CPU; values are made on first access."""
 
     def __init__(self, definition: MapDefinition) -> None:
         super().__init__(definition)
@@ -95,7 +96,7 @@ class ArrayMap(Map):
         return Pointer(region)
 
     def update(self, state: State, key: bytes, value: bytes, flags: int) -> int:
-        """In place: pointers to the element see it."""
+        """Updated in place: pointers to the element see the new value."""
         if flags > EXIST:
             return -EINVAL
         index = self._at(key)
@@ -109,7 +110,7 @@ class ArrayMap(Map):
         return 0
 
     def delete(self, state: State, key: bytes) -> int:
-        """No element goes away."""
+        """An element of an array cannot be deleted."""
         return -EINVAL
 
     def put(self, key: bytes, value: bytes) -> None:
@@ -126,14 +127,14 @@ class ArrayMap(Map):
         return None if index is None else bytes(self.value(index).data)
 
     def items(self) -> dict[bytes, bytes]:
-        """The elements that were met; all others are zero."""
+        """The elements that were accessed; all others are zero."""
         return {struct.pack("<I", at): bytes(each.data) for at, each in self._values.items()}
 
 
 class HashMap(Map):
-    """BPF_MAP_TYPE_HASH and LRU_HASH; of the latter an eviction is not known, so half must be free.
+    """BPF_MAP_TYPE_HASH and LRU_HASH. LRU evictions are not modelled, so half of the map must be free.
 
-    Half, as CPUs keep free elements for themselves, and evict before the map is full.
+    Half, because CPUs keep free elements for themselves, and evict before the map is full.
     """
 
     def __init__(self, definition: MapDefinition) -> None:
@@ -141,7 +142,7 @@ class HashMap(Map):
         self._entries: dict[bytes, tuple[int, Bytes]] = {}
 
     def lookup(self, state: State, key: bytes) -> Value:
-        """NULL where there is none."""
+        """NULL if the key is absent."""
         found = self._entries.get(key)
         if found is None:
             return NULL
@@ -150,7 +151,7 @@ class HashMap(Map):
         return Pointer(region)
 
     def update(self, state: State, key: bytes, value: bytes, flags: int) -> int:
-        """Another element in the place of the old, which is gone."""
+        """A new element replaces the old one, which becomes invalid."""
         if flags > EXIST:
             return -EINVAL
         is_there = key in self._entries
@@ -178,14 +179,14 @@ class HashMap(Map):
         state.memory.pop(MapValue(self.definition.name, number), None)
 
     def delete(self, state: State, key: bytes) -> int:
-        """Its value is gone."""
+        """The deleted element's value becomes invalid."""
         if key not in self._entries:
             return -ENOENT
         self._forget(state, key)
         return 0
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Between runs."""
+        """Put an entry between runs."""
         self._check_sizes(key, value)
         if key not in self._entries and not self._has_room():
             raise UnmodelledError(f"{self.definition.name} is full")
@@ -197,7 +198,7 @@ class HashMap(Map):
         return None if found is None else bytes(found[1].data)
 
     def items(self) -> dict[bytes, bytes]:
-        """All of it, in the order in which it was put in."""
+        """All entries, in insertion order."""
         return {key: bytes(value.data) for key, (_, value) in self._entries.items()}
 
 
@@ -216,7 +217,7 @@ class TrieMap(Map):
         return length, address >> (self._bits - length)
 
     def lookup(self, state: State, key: bytes) -> Value:
-        """By a prefix that is no longer than the key's."""
+        """Only prefixes that are no longer than the key's match."""
         length, address = self._split(key)
         if length > self._bits:
             return NULL
@@ -229,15 +230,15 @@ class TrieMap(Map):
         return NULL
 
     def update(self, state: State, key: bytes, value: bytes, flags: int) -> int:
-        """No program of ours does."""
+        """Not modelled: no program of ours updates a trie."""
         raise UnmodelledError(f"a program updates the trie {self.definition.name}")
 
     def delete(self, state: State, key: bytes) -> int:
-        """No program of ours does."""
+        """Not modelled: no program of ours deletes from a trie."""
         raise UnmodelledError(f"a program deletes from the trie {self.definition.name}")
 
     def put(self, key: bytes, value: bytes) -> None:
-        """A prefix; bits behind it do not matter."""
+        """Put a prefix; bits behind it do not matter."""
         self._check_sizes(key, value)
         length, address = self._split(key)
         if length > self._bits:
@@ -250,7 +251,7 @@ class TrieMap(Map):
         return None if found is None else bytes(found[1].data)
 
     def items(self) -> dict[bytes, bytes]:
-        """All of it; bits behind a prefix are zero."""
+        """All entries; bits behind a prefix are zero."""
         return {
             struct.pack("<I", length)
             + (prefix << self._bits - length).to_bytes(self._bits // 8, "big"): bytes(value.data)
@@ -268,12 +269,12 @@ _MODELS: dict[MapKind, type[ArrayMap | HashMap | TrieMap]] = {
 
 
 def has_model(definition: MapDefinition) -> bool:
-    """Whether programs can look into a map of this kind here."""
+    """Whether lookups in a map of this kind are modelled."""
     return definition.kind in _MODELS
 
 
 def empty_map(definition: MapDefinition) -> Map:
-    """A map as it is made; UnmodelledError for a kind that is not known."""
+    """A new, empty map; UnmodelledError for a kind that is not known."""
     model = _MODELS.get(definition.kind)
     if model is None:
         raise UnmodelledError(f"{definition.name} is a {definition.kind.name}")

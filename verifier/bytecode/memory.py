@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Regions of bytes: with bounds, and with what was never written unreadable.
+"""Regions of bytes with bounds. Bytes that were never written cannot be read.
 
-Numbers and terms are little-endian strings of 8 bits a byte. `Cells` keeps what was stored as it was
-stored, so that a pointer or a term comes back whole; `Bytes` holds numbers only, and large ones cheaply.
+Numbers and terms are little-endian strings of 8 bits a byte. `Cells` keeps each stored value whole, so
+that a pointer or a term is read back unchanged. `Bytes` holds numbers only, and large regions cheaply.
 """
 
 from abc import ABC, abstractmethod
@@ -20,7 +20,7 @@ class Memory(ABC):
 
     @abstractmethod
     def load(self, offset: Bits, size: int) -> Value:
-        """`size` bytes as 8 * size bits, or a pointer. FaultError out of bounds or where unwritten."""
+        """`size` bytes as 8 * size bits, or a pointer. FaultError if out of bounds or unwritten."""
 
     @abstractmethod
     def store(self, offset: Bits, size: int, value: Value) -> None:
@@ -32,23 +32,23 @@ class Memory(ABC):
 
     @abstractmethod
     def rewrite_pointers(self, change: Callable[[Pointer], Value]) -> None:
-        """Put what `change` says in the place of every pointer that is held."""
+        """Replace every stored pointer by the result of `change`."""
 
 
 def known_offset(offset: Bits) -> int:
-    """The signed number that an offset is. UnmodelledError for a term."""
+    """The signed number of an offset. UnmodelledError for a term."""
     if isinstance(offset, int):
         return signed(offset, 64)
     raise UnmodelledError("an offset that is not known, in memory that needs one")
 
 
 class Cells(Memory):
-    """What was stored, by where: from offset `low` on, up to `high`, which is not in it."""
+    """Stored values by offset: from offset `low` on, up to `high`, exclusive."""
 
     def __init__(self, domain: Domain, low: int, high: int) -> None:
         self._domain, self.low, self.high = domain, low, high
         self._cells: dict[int, tuple[int, Value]] = {}  # size and value, by their first byte
-        self._owner: dict[int, int] = {}  # of each written byte, the first one of its cell
+        self._owner: dict[int, int] = {}  # of each written byte, the first byte of its cell
 
     def _within(self, offset: Bits, size: int) -> int:
         at = known_offset(offset)
@@ -57,7 +57,7 @@ class Cells(Memory):
         return at
 
     def load(self, offset: Bits, size: int) -> Value:
-        """Also of several cells, and of parts; never of a part of a pointer."""
+        """Load, also across several cells and parts of cells; never a part of a pointer."""
         at = self._within(offset, size)
         found = self._cells.get(at)
         if found is not None and found[0] == size:
@@ -71,7 +71,7 @@ class Cells(Memory):
         return self._domain.concat(parts)
 
     def _part(self, at: int, end: int) -> tuple[Bits, int]:
-        """What one cell has of the bytes from `at` on, and how many."""
+        """The part of one cell from byte `at` on, and its size."""
         start = self._owner.get(at)
         if start is None:
             raise FaultError(f"byte {at} was never written")
@@ -82,7 +82,7 @@ class Cells(Memory):
         return self._domain.extract(value, 8 * (at - start), 8 * taken, 8 * size), taken
 
     def store(self, offset: Bits, size: int, value: Value) -> None:
-        """A pointer has eight bytes, at an offset that they divide."""
+        """Store. A pointer has eight bytes, at an aligned offset."""
         at = self._within(offset, size)
         if isinstance(value, Pointer) and (size != POINTER_SIZE or at % POINTER_SIZE):
             raise FaultError(f"a pointer is stored into {size} bytes at {at}")
@@ -94,13 +94,13 @@ class Cells(Memory):
         self._cells[at] = size, value
 
     def _clear(self, at: int, end: int) -> None:
-        """Forget these bytes; the rest of a cell that reaches out of them goes on as cells."""
+        """Forget these bytes; the rest of a partly covered cell is kept as smaller cells."""
         for start in {self._owner[byte] for byte in range(at, end) if byte in self._owner}:
             size, value = self._cells.pop(start)
             for byte in range(start, start + size):
                 del self._owner[byte]
             if isinstance(value, Pointer):
-                continue  # what is left of it is no number
+                continue  # the rest of a pointer is not a number
             for low, high in ((start, at), (end, start + size)):
                 if low < high and start <= low and high <= start + size:
                     bits = self._domain.extract(
@@ -110,25 +110,25 @@ class Cells(Memory):
                     self._owner.update(dict.fromkeys(range(low, high), low))
 
     def copy(self) -> "Cells":
-        """Its cells are values, so they are shared."""
+        """The cells are immutable values, so the copy shares them."""
         other = Cells(self._domain, self.low, self.high)
         other._cells, other._owner = dict(self._cells), dict(self._owner)
         return other
 
     def rewrite_pointers(self, change: Callable[[Pointer], Value]) -> None:
-        """Of every cell that is one."""
+        """Rewrite every cell that holds a pointer."""
         for at, (size, value) in self._cells.items():
             if isinstance(value, Pointer):
                 self._cells[at] = size, change(value)
 
     @property
     def cells(self) -> dict[int, tuple[int, Value]]:
-        """Size and value of all that was written, by offset; to be looked at only."""
+        """Size and value of everything that was written, by offset; read-only for the caller."""
         return self._cells
 
 
 class Bytes(Memory):
-    """Numbers: the value of a map, a packet."""
+    """Memory that holds numbers: the value of a map, a packet."""
 
     def __init__(self, data: bytes | bytearray, *, is_read_only: bool = False) -> None:
         self.data = bytearray(data)
@@ -141,12 +141,12 @@ class Bytes(Memory):
         return at
 
     def load(self, offset: Bits, size: int) -> Value:
-        """All of it was always written."""
+        """Load: every byte counts as written."""
         at = self._within(offset, size)
         return int.from_bytes(self.data[at : at + size], "little")
 
     def store(self, offset: Bits, size: int, value: Value) -> None:
-        """Numbers only."""
+        """Store a number."""
         at = self._within(offset, size)
         if self._is_read_only:
             raise FaultError("this memory can only be read")
@@ -155,8 +155,8 @@ class Bytes(Memory):
         self.data[at : at + size] = value.to_bytes(size, "little")
 
     def copy(self) -> "Bytes":
-        """Its bytes are copied."""
+        """A copy of the bytes."""
         return Bytes(self.data, is_read_only=self._is_read_only)
 
     def rewrite_pointers(self, change: Callable[[Pointer], Value]) -> None:
-        """There are none."""
+        """Nothing to do: there are no pointers."""

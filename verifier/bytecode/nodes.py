@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Terms of our own: nodes that are made once, so that equal terms are one object.
+"""Hash-consed terms: equal terms are one object (a *node*).
 
-A bit string has a width, a truth has the width 0. What is known is no node but a Python number or
-truth value; so no node has an operand that could have been computed (see the rewritings around
-`term_domain.py`).
+A bit string has a width; a truth value has the width 0. A known value is a Python number or truth value,
+not a node. So a node never has operands from which it could have been computed (see the rewritings
+around `term_domain.py`).
 """
 
 from collections.abc import Iterator
@@ -33,13 +33,13 @@ ASHR: Final = "ashr"
 
 
 class Node:
-    """An operation on operands; `number` is its place in the order in which nodes were made.
+    """An operation on operands; `number` is the node's position in creation order.
 
-    The operands by operation: a variable's name; of NOT a truth, of ALL two or more, by number; of EQ,
-    ULT and SLT two bit strings of one width, of which EQ has a number behind; of ITE a truth and two
-    bit strings; of EXTRACT a bit string and the lowest bit; of CONCAT each part and its width, the
-    lowest bits first; of SIGN (sign extension) a bit string; of the others two of the node's width, as
-    `values.Op` defines them.
+    The operands by operation. A variable has its name. NOT has a truth, ALL has two or more truths,
+    ordered by number. EQ, ULT and SLT have two bit strings of one width; in EQ a known number comes
+    second. ITE has a truth and two bit strings. EXTRACT has a bit string and the lowest bit. CONCAT has
+    each part and its width, the lowest bits first. SIGN (sign extension) has a bit string. The others
+    have two operands of the node's width, as `values.Op` defines them.
     """
 
     __slots__ = ("args", "contrary", "number", "op", "width")
@@ -55,7 +55,7 @@ class Node:
 
     @property
     def of_width(self) -> int:
-        """Of a comparison: the width of what is compared."""
+        """The width of the operands of a comparison."""
         return max(each.width for each in self.children)
 
     def __repr__(self) -> str:
@@ -74,7 +74,7 @@ class Nodes:
         return len(self._made)
 
     def node(self, op: str, width: int, *args: Any) -> Node:
-        """The node of an operation, as it is: nothing is rewritten here."""
+        """The node of an operation, without rewriting."""
         key = (op, width, args)
         found = self._made.get(key)
         if found is None:
@@ -83,7 +83,7 @@ class Nodes:
 
 
 def below(*roots: Node) -> list[Node]:
-    """The nodes that roots are made of, themselves among them: operands before what is made of them."""
+    """All nodes under the roots, roots included: operands come before the nodes that use them."""
     found: list[Node] = []
     seen: set[Node] = set()
     for root in roots:

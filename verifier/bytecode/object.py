@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An object's parts by name: maps, functions, types. What becomes of them in a load is `program.py`."""
+"""An object's parts by name: maps, functions, types. `program.py` turns them into a loaded program."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class FunctionPlace:
 
 @dataclass(frozen=True)
 class BpfObject:
-    """An object that was read: nothing in it contradicts the rest, no program is linked yet."""
+    """An object that was read and is consistent; no program is linked yet."""
 
     elf: Elf
     btf: Btf
@@ -59,7 +59,7 @@ class BpfObject:
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """Functions outside of .text, by order of name: those that a hook can run."""
+        """Functions outside of .text, by order of name: the functions that a hook can run."""
         text = {section.index for section in self.elf.sections if section.name == ".text"}
         return tuple(sorted(n for n, each in self.places.items() if each.section not in text))
 
@@ -70,7 +70,7 @@ class BpfObject:
 
 
 def read_object(data: bytes) -> BpfObject:
-    """Read an object of clang's or LLVM's. ObjectError or UnmodelledError where that cannot be."""
+    """Read an object of clang's or LLVM's. ObjectError or UnmodelledError if that is impossible."""
     elf = read_elf(data)
     btf = read_btf(elf.section(".BTF").data)
     core = (
@@ -107,7 +107,7 @@ def _place(symbol: Symbol, section: Section) -> FunctionPlace:
 
 
 def _check_relocations(elf: Elf) -> None:
-    """In code each is of an instruction, and each instruction has at most one."""
+    """Each relocation in code belongs to an instruction, and each instruction has at most one."""
     for section in elf.sections:
         if not section.is_code:
             continue

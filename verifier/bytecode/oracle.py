@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers that cannot be computed here: clocks, random numbers, routes. Who runs a program has them."""
+"""Answers that cannot be computed here: clocks, random numbers, routes. The caller supplies them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -13,9 +13,9 @@ from policyc.verifier.bytecode.state import State
 
 @dataclass(frozen=True)
 class Answer:
-    """r0, what is written behind the pointers in registers, and the packet if it became another.
+    """r0, the bytes written behind pointers in registers, and the packet if it was replaced.
 
-    `memory`: regions that the program may read from now on, as that of a pointer in r0.
+    `memory`: regions that the program may read from now on, for example that of a pointer in r0.
     """
 
     result: Value
@@ -25,15 +25,15 @@ class Answer:
 
 
 class Oracle(ABC):
-    """Asked at each call of a helper or kfunc that has no model; arguments are in r1 to r5."""
+    """Called for each helper or kfunc that has no model; arguments are in r1 to r5."""
 
     @abstractmethod
     def answer(self, state: State, name: str) -> Answer:
-        """UnmodelledError where there is none."""
+        """UnmodelledError if there is no answer."""
 
 
 class NoOracle(Oracle):
-    """Knows nothing."""
+    """An oracle without any answer."""
 
     def answer(self, state: State, name: str) -> Answer:
         """UnmodelledError, always."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a register holds: a string of 64 bits, or a pointer into a region of memory.
+"""The contents of a register: a string of 64 bits, or a pointer into a region of memory.
 
-Addresses are never numbers here. What depends on one as a number is an error, as it is (mostly) for
-the kernel's verifier.
+Addresses are never numbers here. A computation that depends on an address as a number is an error, as it
+is (mostly) for the kernel's verifier.
 """
 
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ from policyc.verifier.bytecode.values import Bits, Truth
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A piece of memory that no other one overlaps; the subclasses say whose. Equal: the same piece."""
+    """A piece of memory that overlaps no other; the subclasses name its owner. Equal: the same piece."""
 
 
 @dataclass(frozen=True, slots=True)
 class StackFrame(Region):
-    """The stack of the function that is `depth` calls deep; r10 points to its offset 0, its end."""
+    """The stack of the function at call depth `depth`; r10 points to its offset 0, its end."""
 
     depth: int
 
 
 @dataclass(frozen=True, slots=True)
 class Context(Region):
-    """What the program is about, as `struct __sk_buff`."""
+    """The context of the program, such as `struct __sk_buff`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +38,14 @@ class Packet(Region):
 
 @dataclass(frozen=True, slots=True)
 class MapReference(Region):
-    """A map as helpers take it; there is nothing to be read behind it."""
+    """A map as helpers take it; it has no memory that can be read."""
 
     map: str
 
 
 @dataclass(frozen=True, slots=True)
 class MapValue(Region):
-    """A value of a map; `number` tells apart those that a run has met."""
+    """A value of a map; `number` distinguishes the values that a run has accessed."""
 
     map: str
     number: int
@@ -61,21 +61,24 @@ class RingRecord(Region):
 
 @dataclass(frozen=True, slots=True)
 class KernelObject(Region):
-    """Memory of the kernel that a kfunc has given; an oracle says what is in it."""
+    """Memory of the kernel that a kfunc returned; an oracle supplies its contents."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Forgotten(Region):
-    """Where a pointer leads of which nothing is known, not even that it is one: it is never read."""
+    """The region of a pointer of which nothing is known: it may not even be a pointer.
+
+    It is never read.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """`offset` bytes (64 bits, two's complement) behind the start of a region.
+    """`offset` bytes (64 bits, two's complement) after the start of a region.
 
-    `null`: whether it is 0 instead. While that is not known it must be asked before it is used.
+    `null`: whether it is 0 instead. While that is not known, the program must test it before use.
     """
 
     region: Region

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program as it will be loaded: an entry, the functions that it can reach, the maps they name."""
+"""A program as it will be loaded: an entry, the functions that it can reach, and the maps they name."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ from policyc.verifier.bytecode.object import BpfObject
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Instructions that run one after the other: slots `start` to `last`.
+    """A basic block: consecutive instructions in slots `start` to `last`.
 
-    `successors` are the slots where it goes on; of a condition the one where it does not hold first.
+    `successors` are the slots that may follow; of a condition, the slot where it does not hold first.
     """
 
     start: int
@@ -34,7 +34,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Function:
-    """A function, its instructions by slot. Every jump leads to one, and none runs past the end."""
+    """A function with its instructions by slot. Every jump has a target, and none runs past the end."""
 
     name: str
     code: Mapping[int, Linked]
@@ -88,13 +88,13 @@ class Program:
 
     @cached_property
     def used_maps(self) -> frozenset[str]:
-        """Names of the maps that its instructions name."""
+        """Names of the maps that its instructions refer to."""
         instructions = (i for function in self.functions.values() for i in function.code.values())
         return frozenset(i.map for i in instructions if isinstance(i, (LoadMap, LoadMapValue)))
 
 
 def link_program(source: BpfObject, entry: str, layouts: Layouts | None = None) -> Program:
-    """Link a program. Without layouts one with CO-RE relocations is UnmodelledError."""
+    """Link a program. Without layouts, a program with CO-RE relocations is an UnmodelledError."""
     linker = Linker(source, layouts or NoLayouts())
     functions: dict[str, Function] = {}
     wanted = [entry]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A ring buffer while nobody reads it: records are reserved, written, then submitted or discarded.
+"""A ring buffer without a reader: records are reserved, written, then submitted or discarded.
 
-Room is counted as in the kernel's __bpf_ringbuf_reserve: eight bytes in front of each record, all of it
-rounded up to eight; one that was discarded keeps its room.
+Room is counted as in the kernel's __bpf_ringbuf_reserve: eight bytes in front of each record, and the
+sum rounded up to eight. A discarded record keeps its room.
 """
 
 from policyc.verifier.bytecode.definitions import MapDefinition
@@ -16,7 +16,7 @@ NULL = 0
 
 
 class RingBuffer:
-    """`records` are those that were submitted; bytes that nobody wrote cannot be read of them."""
+    """`records` are the submitted records; bytes that were never written cannot be read."""
 
     def __init__(self, definition: MapDefinition) -> None:
         self.definition = definition
@@ -25,7 +25,7 @@ class RingBuffer:
         self._made = 0
 
     def reserve(self, state: State, size: int, flags: int) -> Value:
-        """A pointer to a record of `size` bytes, NULL where there is no room or flags are given."""
+        """A pointer to a record of `size` bytes; NULL if there is no room or flags are given."""
         length = (size + _HEADER + 7) // 8 * 8
         if flags or self._used + length > self.definition.max_entries - 1:
             return NULL
@@ -36,7 +36,7 @@ class RingBuffer:
         return Pointer(region)
 
     def submit(self, state: State, record: Pointer) -> None:
-        """The record is the reader's."""
+        """Submit the record to the reader."""
         self.records.append(_taken(state, record))
 
 
@@ -49,5 +49,5 @@ def _taken(state: State, record: Pointer) -> Memory:
 
 
 def discard(state: State, record: Pointer) -> None:
-    """Nobody gets the record."""
+    """Discard the record: the reader does not get it."""
     _taken(state, record)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of bit strings, and bit strings of parts: taken from where they come from, joined again.
+"""Slices and concatenations of bit strings: slices come from their source, neighbours are joined again.
 
-What is known to be zero above is a part of its own, so that numbers are as narrow as they can be told
-to be. A part of a choice is a choice of parts only where that is less.
+Upper bits that are known to be zero are a slice of their own, so each number is as narrow as can be
+shown. A slice of a choice becomes a choice of slices only if the result is smaller.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,18 +30,18 @@ Part = tuple[Bits, int]
 
 _BITWISE = {AND: Op.AND, OR: Op.OR, XOR: Op.XOR}
 _FROM_BELOW = {ADD: Op.ADD, SUB: Op.SUB, MUL: Op.MUL}
-"""Of which the lowest bits depend on the lowest bits alone."""
+"""Operations whose lowest result bits depend on the lowest operand bits alone."""
 
 
 def parts(bits: Bits, width: int) -> list[Part]:
-    """What a bit string is put together from, the lowest bits first."""
+    """The parts of a concatenation, the lowest bits first."""
     if isinstance(bits, Node) and bits.op is CONCAT:
         return list(zip(bits.args[::2], bits.args[1::2], strict=True))
     return [(bits, width)]
 
 
 def size(bits: Bits, width: int) -> int:
-    """So many bits, from the lowest on, that may be other than zero."""
+    """The number of bits, from the lowest on, that may be other than zero."""
     if isinstance(bits, int):
         return bits.bit_length()
     if isinstance(bits, Node) and bits.op is CONCAT:
@@ -51,7 +51,7 @@ def size(bits: Bits, width: int) -> int:
 
 
 def zeros_below(bits: Bits, width: int) -> int:
-    """So many of the lowest bits that are zero."""
+    """The number of lowest bits that are zero."""
     if isinstance(bits, Node) and bits.op is CONCAT:
         bits, width = bits.args[:2]
     if isinstance(bits, int):
@@ -69,7 +69,7 @@ class Slices(Truths):
     def cut_alike(
         self, a: Bits, b: Bits, width: int, more: Iterable[int] = ()
     ) -> Iterator[tuple[Bits, Bits, int]]:
-        """Two strings cut wherever one of them is put together, and at the bits `more`."""
+        """Two strings cut at the part boundaries of both, and at the bits `more`."""
         low = 0
         for end in sorted({*_ends(a, width), *_ends(b, width), *more}):
             here = end - low
@@ -114,7 +114,7 @@ class Slices(Truths):
         return self.nodes.node(EXTRACT, width, node, low)
 
     def _sign(self, node: Node) -> Truth | None:
-        """Whether the uppermost bit of a sum or difference is set, told by a comparison; or None."""
+        """Whether the uppermost bit of a sum or difference is set, as a comparison; or None."""
         raise NotImplementedError
 
     def _of_concat(self, node: Node, low: int, width: int) -> Iterator[Part]:
@@ -148,7 +148,7 @@ class Slices(Truths):
         return self.nodes.node(CONCAT, sum(width for _, width in joined), *flat)
 
     def _joined(self, low: Part, high: Part) -> Part | None:
-        """Two neighbours as one: both known, or parts of one string side by side, or chosen alike."""
+        """Two neighbours as one: both known, or adjacent slices, or choices by one condition."""
         (a, a_width), (b, b_width) = low, high
         width = a_width + b_width
         if isinstance(a, int) or isinstance(b, int):
@@ -188,7 +188,7 @@ class Slices(Truths):
         return merged if merged is not None else self.nodes.node(ITE, width, truth, a, b)
 
     def _merged_choice(self, truth: Node, a: Bits, b: Bits, width: int) -> Bits | None:
-        """One choice of two, where an arm is a choice that has the other arm among its own."""
+        """One choice instead of two, if an arm is a choice that has the other arm among its own."""
         for one, other, holds in ((a, b, True), (b, a, False)):
             if not (isinstance(one, Node) and one.op is ITE):
                 continue
@@ -206,7 +206,7 @@ def _is_same(one: Bits, other: Bits) -> bool:
 
 
 def _under(bits: Bits, truth: Node, arm: int) -> Bits:
-    """What a choice is where it is known which of its arms counts (1 or 2)."""
+    """The value of a choice if it is known which of its arms counts (1 or 2)."""
     while isinstance(bits, Node) and bits.op is ITE and bits.args[0] is truth:
         bits = bits.args[arm]
     return bits
@@ -217,13 +217,13 @@ def _gets_less(bits: Bits) -> bool:
 
 
 def _cut(bits: Any) -> tuple[Node, int] | None:
-    """The string that this is a part of, and from which bit on."""
+    """The string of which this is a slice, and the slice's first bit."""
     node: Node = bits
     return (node.args[0], node.args[1]) if node.op is EXTRACT else None
 
 
 def _ends(bits: Bits, width: int) -> Iterator[int]:
-    """Where parts end."""
+    """The positions where parts end."""
     at = 0
     for _, of in parts(bits, width):
         at += of

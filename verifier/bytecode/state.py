@@ -19,12 +19,12 @@ from policyc.verifier.bytecode.values import Bits, Domain
 
 STACK_SIZE = 512
 MAX_CALLS = 8
-"""Frames at once, that of the entry among them (MAX_CALL_FRAMES)."""
+"""The maximal number of frames, the entry's included (MAX_CALL_FRAMES)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Where a call came from, and the registers that come back."""
+    """The return address of a call, and the registers that are restored."""
 
     function: str
     following: int
@@ -33,7 +33,7 @@ class Caller:
 
 @dataclass
 class State:
-    """None in a register: it may not be read. Changed by each step."""
+    """The state. None in a register: it may not be read. Each step changes the state."""
 
     domain: Domain
     function: str
@@ -43,22 +43,22 @@ class State:
     memory: dict[Region, Memory] = field(default_factory=dict)
 
     def copy(self) -> "State":
-        """A state that goes on by itself."""
+        """An independent copy of the state."""
         memory = {region: each.copy() for region, each in self.memory.items()}
         return replace(self, registers=list(self.registers), memory=memory)
 
     @property
     def frame(self) -> StackFrame:
-        """The stack of the function that runs."""
+        """The stack of the running function."""
         return StackFrame(len(self.callers))
 
     def push_frame(self) -> None:
-        """A new stack for the function that runs from now on; nothing is on it."""
+        """A new, unwritten stack for a function that is called."""
         self.memory[self.frame] = Cells(self.domain, -STACK_SIZE, 0)
         self.registers[FRAME_POINTER] = Pointer(self.frame)
 
     def read(self, register: int) -> Value:
-        """What a register holds. FaultError where nothing was put in."""
+        """The contents of a register. FaultError if nothing was written to it."""
         value = self.registers[register]
         if value is None:
             raise FaultError(f"r{register} is read and was not written")
@@ -67,7 +67,7 @@ class State:
         return value
 
     def scalar(self, register: int) -> Bits:
-        """The 64 bits of a register that holds no pointer."""
+        """The 64 bits of a register that does not hold a pointer."""
         value = self.read(register)
         if isinstance(value, Pointer):
             raise FaultError(f"r{register} is a pointer where a number is needed")
@@ -81,37 +81,37 @@ class State:
         return sure(value)
 
     def of(self, region: Region) -> Memory:
-        """The memory of a region. FaultError where it has none, or none any more."""
+        """The memory of a region. FaultError if it has none, or none any more."""
         found = self.memory.get(region)
         if found is None:
             raise FaultError(f"{region} has no memory, or none any more")
         return found
 
     def load(self, pointer: Pointer, size: int) -> Value:
-        """The `size` bytes there, of any number."""
+        """The `size` bytes at a pointer, for any size."""
         return self.of(sure(pointer).region).load(pointer.offset, size)
 
     def load_bits(self, pointer: Pointer, size: int) -> Bits:
-        """The same, of what is no pointer."""
+        """The bits at a pointer, which must not be a pointer."""
         value = self.load(pointer, size)
         if isinstance(value, Pointer):
             raise FaultError("a pointer is read where bytes are needed")
         return value
 
     def store(self, pointer: Pointer, size: int, value: Value) -> None:
-        """Write there."""
+        """Write at a pointer."""
         region = sure(pointer).region
         if isinstance(value, Pointer) and isinstance(value.region, StackFrame):
             self._check_kept(region, value.region)
         self.of(region).store(pointer.offset, size, value)
 
     def _check_kept(self, into: Region, stack: StackFrame) -> None:
-        """A stack's address is kept nowhere that outlives the stack."""
+        """A stack's address may not be stored in memory that outlives the stack."""
         if not isinstance(into, StackFrame) or into.depth < stack.depth:
             raise FaultError(f"the address of {stack} is stored into {into}")
 
     def refine(self, region: Region, *, is_null: bool) -> None:
-        """It became known whether the pointers to a region are null: all of them, wherever they are."""
+        """Record whether the pointers to a region are null: all of them, wherever they are stored."""
 
         def change(pointer: Pointer) -> Value:
             if pointer.region != region or pointer.null is False:
@@ -121,7 +121,7 @@ class State:
         self.rewrite_pointers(change)
 
     def rewrite_pointers(self, change: Callable[[Pointer], Value]) -> None:
-        """Put what `change` says in the place of every pointer."""
+        """Replace every pointer by the result of `change`."""
 
         def changed(value: Value | None) -> Value | None:
             return change(value) if isinstance(value, Pointer) else value
@@ -143,7 +143,7 @@ def sure(pointer: Pointer) -> Pointer:
 
 
 def first_state(domain: Domain, function: str, context: Memory) -> State:
-    """At the first instruction of a program: r1 is its context, r10 its stack."""
+    """The state at the first instruction of a program: r1 is its context, r10 its stack."""
     state = State(domain, function)
     state.memory[CONTEXT] = context
     state.registers[1] = Pointer(CONTEXT)

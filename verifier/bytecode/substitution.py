@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Terms with something else in the place of some of their parts, rewritten on the way up."""
+"""Substitution: terms in which some parts are replaced, rewritten bottom-up."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,9 +24,9 @@ _COMPARED = {EQ: Cmp.EQ, ULT: Cmp.ULT, SLT: Cmp.SLT}
 
 
 class Substitution:
-    """What stands for which node, and what terms have become by that.
+    """The replacements of nodes, and the cached results for terms.
 
-    More can be put in later, for nodes that no term has had yet that was asked about.
+    More replacements may be added later, for nodes that occur in no term substituted so far.
     """
 
     def __init__(self, domain: TermDomain, instead: Mapping[Node, Any] | None = None) -> None:
@@ -34,11 +34,11 @@ class Substitution:
         self._now: dict[Node, Any] = dict(instead or {})
 
     def put(self, node: Node, instead: Any) -> None:
-        """From now on a term in the place of a node."""
+        """Add a term as the replacement of a node."""
         self._now[node] = instead
 
     def __call__(self, term: Any) -> Any:
-        """A term as it is by now; a number or a truth value is what it was."""
+        """A term after substitution; a number or a truth value stays as it is."""
         if type(term) is not Node:
             return term
         now = self._now
@@ -68,7 +68,7 @@ class Substitution:
 
 
 def remade(domain: TermDomain, node: Node, args: tuple[Any, ...]) -> Any:
-    """The operation of a node, on other operands."""
+    """The operation of a node on other operands."""
     op, width = node.op, node.width
     if op is NOT:
         return domain.no(args[0])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operations on nodes: what can be told from the operands at hand is told at once.
+"""The operations on nodes, with local simplification: what the operands determine is computed at once.
 
-Rewriting is local and ends: sums lose zeros above and below, masks and shifts become parts, numbers
-stand on the right. Whatever is rewritten means the same (tests/property/test_terms.py).
+Rewriting is local and terminates: sums lose zeros above and below, masks and shifts become slices,
+numbers stand on the right. Every rewriting keeps the meaning (tests/property/test_terms.py).
 """
 
 from typing import Any
@@ -14,23 +14,23 @@ from policyc.verifier.bytecode.values import Bits, Op, mask
 
 _SYMMETRIC = (Op.ADD, Op.MUL, Op.OR, Op.AND, Op.XOR)
 MOST_CHANGES = 6
-"""A mask that changes more often is no mask of a few members."""
+"""A mask that changes more often is not a mask of a few members."""
 _BITWISE = (Op.OR, Op.AND, Op.XOR)
 
 
 class TermDomain(Comparisons):
-    """Terms are `Node`: bit strings of the width that is said, truths of width 0."""
+    """Terms are `Node`: bit strings of the given width, truths of width 0."""
 
     def variable(self, name: str, width: int) -> Node:
-        """Anything of so many bits, the same for the same name."""
+        """The variable with a name and a width; the same for the same name."""
         return self.nodes.node(VARIABLE, width, name)
 
     def truth(self, name: str) -> Node:
-        """Something that holds or does not."""
+        """A truth variable."""
         return self.nodes.node(VARIABLE, 0, name)
 
     def fresh(self, name: str, width: int) -> Node:
-        """A variable that is in no term yet."""
+        """A variable that occurs in no term yet."""
         return self.variable(f"{name} !{len(self.nodes)}", width)
 
     def _binary(self, op: Op, a: Any, b: Any, width: int) -> Bits:
@@ -62,7 +62,7 @@ class TermDomain(Comparisons):
         )
 
     def _bits(self, op: Op, a: Any, b: Any, width: int) -> Bits:
-        """Of parts that nothing cuts any further."""
+        """A bitwise operation on parts that have no further cuts."""
         if isinstance(a, int) and isinstance(b, int):
             return self.binary(op, a, b, width)
         if _comes_behind(a, b):
@@ -93,7 +93,7 @@ class TermDomain(Comparisons):
         below = zeros_below(a, width)
         if isinstance(b, Node):
             below = min(below, zeros_below(b, width))
-        if 0 < below < width:  # nothing is carried: one of them is zero there
+        if 0 < below < width:  # there is no carry: one of the two is zero there
             mine, theirs = (self.truncate(each, below, width) for each in (a, b))
             low = self.binary(Op.OR, mine, theirs, below)
             rest = width - below
@@ -181,7 +181,7 @@ class TermDomain(Comparisons):
 
 
 def _changes(number: int, width: int) -> list[int]:
-    """Before which bits a number changes from 0 to 1 or back; none where that is all too often."""
+    """The bits at which a number changes from 0 to 1 or back; none if it changes too often."""
     changes = (number ^ number >> 1) & mask(width - 1) if width > 1 else 0
     if changes.bit_count() > MOST_CHANGES:
         return []
@@ -189,7 +189,7 @@ def _changes(number: int, width: int) -> list[int]:
 
 
 def _comes_behind(a: Bits, b: Bits) -> bool:
-    """Numbers stand on the right, and of two nodes the one that was made first on the left."""
+    """Numbers stand on the right; of two nodes, the older one stands on the left."""
     if isinstance(b, int):
         return False
     return isinstance(a, int) or (

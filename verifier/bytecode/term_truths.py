@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known where a conjunction holds: its parts are true in each other, without a solver."""
+"""Simplification under a conjunction: each part is true inside the others. No solver is used."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,11 +10,11 @@ from policyc.verifier.bytecode.term_domain import TermDomain
 from policyc.verifier.bytecode.values import Truth
 
 ROUNDS = 4
-"""So often what was learnt from one part is told the others; more is learnt seldom."""
+"""The maximal number of rounds in which facts of one part simplify the others; more rarely helps."""
 
 
 def reduced(domain: TermDomain, truth: Truth) -> Truth:
-    """A truth that can hold where this one can, and wherever it does: less, with parts made use of."""
+    """A truth that is satisfiable if this one is, and implied by it: smaller, as its parts are used."""
     for _ in range(ROUNDS):
         before = truth
         if not isinstance(truth, Node) or truth.op is not ALL:
@@ -28,7 +28,7 @@ def reduced(domain: TermDomain, truth: Truth) -> Truth:
 
 
 def _told(domain: TermDomain, truth: Node, tells: Callable[[Node], bool]) -> Truth:
-    """A conjunction in which some parts are believed by the others."""
+    """A conjunction in which some parts simplify the others."""
     believed = [each for each in truth.args if tells(each)]
     if not believed:
         return truth
@@ -37,7 +37,7 @@ def _told(domain: TermDomain, truth: Node, tells: Callable[[Node], bool]) -> Tru
 
 
 def _said_by(domain: TermDomain, parts: list[Node]) -> dict[Node, Any]:
-    """What stands for which node where these truths hold."""
+    """The replacements of nodes under these truths."""
     found: dict[Node, Any] = {}
     for part in parts:
         found[part] = True
@@ -48,11 +48,11 @@ def _said_by(domain: TermDomain, parts: list[Node]) -> dict[Node, Any]:
 
 
 def _is_value(truth: Node) -> bool:
-    """A variable is a number."""
+    """Whether the truth says that a variable is a number."""
     is_known = truth.op is EQ and type(truth.args[1]) is int
     return is_known and truth.args[0].op is VARIABLE
 
 
 def _is_simple(truth: Node) -> bool:
-    """It does not say that not all of something holds."""
+    """Whether the truth is not a negated conjunction."""
     return not (truth.op is NOT and truth.args[0].op is ALL)

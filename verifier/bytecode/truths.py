@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Truths as nodes: contraries, and conjunctions in which no part says what others say.
+"""Truth values as nodes: negations, and conjunctions without a part that another part implies.
 
-A disjunction is the contrary of a conjunction of contraries.
+A disjunction is the negation of a conjunction of negations.
 """
 
 from collections.abc import Iterable
@@ -12,12 +12,12 @@ from policyc.verifier.bytecode.nodes import ALL, EQ, NOT, Node, Nodes
 from policyc.verifier.bytecode.values import Domain, Truth
 
 MOST_PARTS = 32
-"""A conjunction of more parts is not taken apart when it becomes a part itself."""
+"""A conjunction with more parts is not flattened when it becomes a part itself."""
 _number = attrgetter("number")
 
 
 def parts_of(truth: Node) -> tuple[Node, ...]:
-    """What must hold for it, each by itself."""
+    """The conjuncts of a truth."""
     return truth.args if truth.op is ALL and len(truth.args) <= MOST_PARTS else (truth,)
 
 
@@ -31,7 +31,7 @@ class Truths(Domain):
         return self.contrary(a)
 
     def contrary(self, truth: Node) -> Node:
-        """What holds where this does not."""
+        """The negation."""
         if truth.contrary is None:
             truth.contrary = self.nodes.node(NOT, 0, truth)
             truth.contrary.contrary = truth
@@ -41,7 +41,7 @@ class Truths(Domain):
         return a if a is b else self._all({*parts_of(a), *parts_of(b)})
 
     def all_of(self, truths: Iterable[Truth]) -> Truth:
-        """Whether every one holds."""
+        """The conjunction."""
         found: set[Node] = set()
         for each in truths:
             if isinstance(each, Node):
@@ -51,11 +51,11 @@ class Truths(Domain):
         return self._all(found)
 
     def any_of(self, truths: Iterable[Truth]) -> Truth:
-        """Whether one of them holds."""
+        """The disjunction."""
         return self.no(self.all_of(self.no(each) for each in truths))
 
     def same(self, a: Truth, b: Truth) -> Truth:
-        """Whether both hold or none."""
+        """Whether two truths are equal."""
         return self.either(self.both(a, b), self.both(self.no(a), self.no(b)))
 
     def _all(self, parts: set[Node]) -> Truth:
@@ -76,7 +76,7 @@ class Truths(Domain):
         return self.nodes.node(ALL, 0, *sorted(parts, key=_number))
 
     def _shorter(self, parts: set[Node]) -> set[Node] | None:
-        """Parts without one that the others make needless, or less; None if they cannot all hold."""
+        """Parts without redundant ones, or with smaller ones; None if they cannot all hold."""
         numbers: dict[Node, int] = {}
         for part in parts:
             if part.op is NOT:
@@ -105,7 +105,7 @@ class Truths(Domain):
         return parts
 
     def _still_open(self, denied: Node, parts: set[Node]) -> set[Node] | None:
-        """Of a conjunction, what `parts` do not say; None if they say that it does not hold."""
+        """The conjuncts that `parts` do not imply; None if `parts` contradict them."""
         left: set[Node] = set()
         for each in denied.args:
             if each in parts:
@@ -116,7 +116,7 @@ class Truths(Domain):
         return left
 
     def _less(self, parts: set[Node], left: set[Node]) -> set[Node] | None:
-        """`parts`, and that not all that is left holds."""
+        """`parts`, and that not all of the rest holds."""
         truth = self.no(self._all(left))
         if isinstance(truth, Node):
             return parts.union(parts_of(truth))

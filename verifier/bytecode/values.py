@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations on bit strings of fixed width: what instructions compute, told once.
+"""Operations on bit strings of fixed width: the single definition of what instructions compute.
 
-A value is a Python int, 0 <= value < 2**width, or a term of a `Domain`. What is known is computed on
-ints, here, for every domain; what a domain adds is what becomes of terms. Division and shifts are
-those of the BPF instruction set (RFC 9669, 4.1): by zero gives zero, modulo zero leaves the dividend,
+A value is a Python int, 0 <= value < 2**width, or a term of a `Domain`. Known values are computed on
+ints, here, for every domain; a domain adds only the operations on terms. Division and shifts are those
+of the BPF instruction set (RFC 9669, 4.1): division by zero gives zero, modulo zero leaves the dividend,
 and a shift's count is taken modulo the width.
 """
 
@@ -16,14 +16,14 @@ from policyc.ir.errors import InternalError
 from policyc.verifier.bytecode.nodes import Node
 
 Term: TypeAlias = Node
-"""What is not known; a domain makes them and takes them apart."""
+"""A value that is not known; a domain makes and inspects terms."""
 Bits: TypeAlias = int | Term
-"""A bit string; its width is said by whoever uses it."""
+"""A bit string; the caller knows its width."""
 Truth: TypeAlias = bool | Term
 
 
 class Op(Enum):
-    """Two bit strings give one, all of the same width."""
+    """Operations on two bit strings of one width, which give one of the same width."""
 
     ADD = "add"
     SUB = "sub"
@@ -39,7 +39,7 @@ class Op(Enum):
 
 
 class Cmp(Enum):
-    """Two bit strings of the same width are compared."""
+    """Comparisons of two bit strings of the same width."""
 
     EQ = "eq"
     ULT = "ult"
@@ -54,7 +54,7 @@ def mask(width: int) -> int:
 
 
 def signed(value: int, width: int) -> int:
-    """The number that the bits are in two's complement."""
+    """The number that the bits represent in two's complement."""
     return value - (value >> (width - 1) << width)
 
 
@@ -100,7 +100,7 @@ class Domain(ABC):
         return self.binary(Op.SUB, 0, a, width)
 
     def invert(self, a: Bits, width: int) -> Bits:
-        """Every bit the other."""
+        """The complement of every bit."""
         return self.binary(Op.XOR, a, mask(width), width)
 
     def extract(self, a: Bits, low: int, width: int, of: int) -> Bits:
@@ -116,17 +116,17 @@ class Domain(ABC):
         return self.extract(a, 0, width, of)
 
     def zero_extend(self, a: Bits, of: int, width: int) -> Bits:
-        """The same number in more bits."""
+        """The same number with more bits."""
         return a if isinstance(a, int) or of == width else self._zero_extend(a, of, width)
 
     def sign_extend(self, a: Bits, of: int, width: int) -> Bits:
-        """The same number of two's complement in more bits."""
+        """The same two's complement number with more bits."""
         if isinstance(a, int):
             return signed(a, of) & mask(width)
         return a if of == width else self._sign_extend(a, of, width)
 
     def concat(self, parts: Sequence[tuple[Bits, int]]) -> Bits:
-        """One string of several with their widths, the lowest bits first."""
+        """The concatenation of strings with their widths, the lowest bits first."""
         if len(parts) == 1:
             return parts[0][0]
         whole, at = 0, 0
@@ -138,7 +138,7 @@ class Domain(ABC):
         return whole
 
     def swap(self, a: Bits, width: int) -> Bits:
-        """The bytes in the other order."""
+        """The bytes in reverse order."""
         size = width // 8
         if isinstance(a, int):
             return int.from_bytes(a.to_bytes(size, "little"), "big")
@@ -153,11 +153,11 @@ class Domain(ABC):
         return self._choose(condition, a, b, width)
 
     def no(self, a: Truth) -> Truth:
-        """The contrary."""
+        """The negation."""
         return not a if isinstance(a, bool) else self._no(a)
 
     def both(self, a: Truth, b: Truth) -> Truth:
-        """Whether both hold."""
+        """The conjunction of two truths."""
         if isinstance(a, bool):
             return b if a else False
         if isinstance(b, bool):
@@ -165,7 +165,7 @@ class Domain(ABC):
         return self._both(a, b)
 
     def either(self, a: Truth, b: Truth) -> Truth:
-        """Whether one of them holds."""
+        """The disjunction of two truths."""
         return self.no(self.both(self.no(a), self.no(b)))
 
     @abstractmethod
@@ -197,7 +197,7 @@ class Domain(ABC):
 
 
 class Numbers(Domain):
-    """Nothing but numbers: a term is an error of ours."""
+    """Numbers only: a term is an internal error."""
 
     def _refuse(self) -> InternalError:
         return InternalError("a term where everything is a number")
@@ -234,7 +234,7 @@ NUMBERS = Numbers()
 
 
 def number(bits: Bits) -> int:
-    """The number that a value is where everything is one."""
+    """The number of a value in a domain without terms."""
     if isinstance(bits, int):
         return bits
     raise InternalError("a term where everything is a number")

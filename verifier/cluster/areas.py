@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Areas: sets of services, with the source ports where rules read them, as numbers that stand for them.
+"""Areas: sets of services, with the source ports where rules read them, as interned numbers.
 
-An area is a tuple of (first source port, last, service keys): disjoint, ascending, neighbours with equal
-keys joined, so that equal areas are equal values. Whatever has no source port is in each.
+An area is a tuple of (first source port, last, service keys). The entries are disjoint and ascending,
+and neighbours with equal keys are joined, so that equal areas are equal values. A service without source
+ports is in every entry.
 """
 
 from collections.abc import Iterable
@@ -24,7 +25,7 @@ def area_of(segments: Iterable[Segment]) -> Area:
 
 
 def meet(one: Area, other: Area) -> Area:
-    """What is in both."""
+    """The intersection of two areas."""
     return _canonical(
         (max(lo, low), min(hi, high), (mine & theirs).spans)
         for lo, hi, mine in one
@@ -34,7 +35,7 @@ def meet(one: Area, other: Area) -> Area:
 
 
 def join(one: Area, other: Area) -> Area:
-    """What is in either."""
+    """The union of two areas."""
     return _canonical((lo, hi, keys.spans) for lo, hi, keys in (*one, *other))
 
 
@@ -44,7 +45,7 @@ def without(area: Area, keys: IntervalSet) -> Area:
 
 
 def has(area: Area, key: int, source_port: int | None) -> bool:
-    """Whether a service is in an area; without a source port, whether it is whatever the port is."""
+    """Whether a service is in an area; without a source port, whether it is for every source port."""
     return all(
         any(lo <= port <= hi and key in keys for lo, hi, keys in area)
         for port in ((0, LAST_PORT) if source_port is None else (source_port,))
@@ -68,7 +69,7 @@ def _canonical(parts: Iterable[tuple[int, int, Iterable[tuple[int, int]]]]) -> A
 
 @dataclass
 class Areas:
-    """Areas as numbers, 0 for the empty one; each intersection and union is worked out once."""
+    """Areas as numbers, 0 for the empty one; each intersection and union is computed once."""
 
     known: list[Area] = field(default_factory=lambda: [NOTHING])
     _numbers: dict[Area, int] = field(default_factory=lambda: {NOTHING: 0})
@@ -83,7 +84,7 @@ class Areas:
         return found
 
     def meet(self, one: int, other: int) -> int:
-        """What is in both."""
+        """The intersection of two areas."""
         if one == other or not one or not other:
             return one and other
         key = (one, other) if one < other else (other, one)
@@ -92,7 +93,7 @@ class Areas:
         return self._meets[key]
 
     def join(self, one: int, other: int) -> int:
-        """What is in either."""
+        """The union of two areas."""
         if one == other or not one or not other:
             return one or other
         key = (one, other) if one < other else (other, one)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each end of a cluster lets through, both ends together, and which ends behave equally.
+"""The flows that each end of a cluster allows, the flows that both ends allow, and equal behaviour.
 
 A *reach* maps areas (sets of services) to the columns with which an end may talk. Columns behave equally
-where they reach the same, and are reached by the same, for the same services.
+if they reach the same columns, and are reached by the same columns, for the same services.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,16 +22,16 @@ Reach = tuple[tuple[int, int], ...]
 OF_OTHER_FAMILY = {4: kind_span(Kind.ICMPV6), 6: kind_span(Kind.ICMP)}
 """The services that flows of a family cannot have."""
 MOST_LABELS = 4000
-"""So many sorts of columns are compared by what they reach; of more, by what rules tell apart."""
+"""Up to so many sorts of columns, columns are compared by their reaches; beyond, by rules."""
 _CHUNK = 256
 
 
 @dataclass
 class Behaviour:
-    """The reaches of a cluster's columns. `marked` columns are never taken for one with others.
+    """The reaches of a cluster's columns. `marked` columns are never merged with others.
 
-    `labels` are, for each column, the number of those that behave as it does; `first` is one column of
-    each label. `is_coarse` False: only columns that no rule tells apart in effect were put together.
+    `labels` give for each column the number of its behaviour; `first` is one column of each label.
+    `is_coarse` False: only columns that no rule distinguishes in effect were merged.
     """
 
     space: Space
@@ -58,13 +58,13 @@ class Behaviour:
             self._alike_together()
 
     def _asks(self, owner: int) -> bool:
-        """Policies are asked about the end: a pod, or a host with an interface that they guard."""
+        """Whether policies apply to the end: a pod, or a host under host policy."""
         return owner >= 0 and any(self.rows[d][owner].evaluated for d in Direction)
 
     # One end alone.
 
     def own(self, direction: Direction, column: int) -> Reach:
-        """What the end's own rules let through, within the column's family."""
+        """What the end's own rules allow, within the column's family."""
         found = self.space.columns[column]
         if found.owner < 0:
             reach: Reach = ((self.everything, self.space.all),)
@@ -88,7 +88,7 @@ class Behaviour:
         return self._reaches[key]
 
     def _disjoint(self, parts: Iterable[tuple[int, int]]) -> Reach:
-        """By column instead of by service: each column with all that it may be talked to for."""
+        """By column instead of by service: each column with the area of all its allowed services."""
         found: dict[int, int] = {}
         for area, mask in parts:
             split: dict[int, int] = {}
@@ -129,13 +129,16 @@ class Behaviour:
     # Labels.
 
     def _sort(self, column: int) -> object:
-        """What is never put together: families, pods and nodes and addresses, what is marked."""
+        """The sort of a column.
+
+        Different sorts are never merged: families, pods, nodes, addresses, marks.
+        """
         found = self.space.columns[column]
         is_pod = found.owner >= 0 and isinstance(self.space.classes[found.owner].before, Endpoint)
         return found.family, found.owner >= 0, is_pod, self.marked >> column & 1
 
     def _alike_alone(self) -> None:
-        """Columns with equal rules of their own, that no other's rules tell apart."""
+        """Columns with equal rules of their own, that no other column's rules distinguish."""
         count = len(self.space.columns)
         mine = [
             (self.own(Direction.EGRESS, c), self.own(Direction.INGRESS, c)) for c in range(count)
@@ -155,7 +158,7 @@ class Behaviour:
                 self.first.append(column)
 
     def _alike_together(self) -> None:
-        """Columns with equal reaches, and in the same parts of everybody's reaches."""
+        """Columns with equal reaches, and in the same parts of every other column's reaches."""
         out = [self._reach(column) for column in self.first]
         masks = dict.fromkeys(mask for reach in set(out) for _, mask in reach)
         seen = alike(list(masks), len(self.space.columns))
@@ -169,7 +172,7 @@ class Behaviour:
     # Both ends.
 
     def _connect(self) -> None:
-        """Which own rules let which label in: what reaches are worked out from."""
+        """For each label, the own rules that allow it: the input for computing reaches."""
         takers: dict[int, tuple[Reach, list[int]]] = {}
         for column in range(len(self.space.columns)):
             reach = self.own(Direction.INGRESS, column)
@@ -186,7 +189,7 @@ class Behaviour:
             self._taking.append(bits_of(columns))
 
     def out(self, label: int) -> Reach:
-        """The columns that the columns of a label reach, where both ends agree."""
+        """The columns that the columns of a label reach, where both ends allow it."""
         if self._out is not None:
             return self._out[label]
         return self._reach(self.first[label])

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A connection of a given cluster: between its pods, its nodes, and addresses that are neither's.
+"""A symbolic connection of a given cluster: between its pods, its nodes, and other addresses.
 
-Exact: an end is one of those given. What nobody has said of one (a template's address and node) is what
-`verifier/cluster/sites.py` makes of it: one of each sort that policies and intents tell apart, with a
-second replica beside the first.
+Exact: an end is one of the given ends. An unknown attribute of an end (a template's address and node)
+takes the values that `verifier/cluster/sites.py` gives it: one of each sort that policies and intents
+distinguish, with a second replica beside the first.
 """
 
 from collections import defaultdict
@@ -59,9 +59,9 @@ _ANYWHERE: tuple[Network, ...] = (ip_network("0.0.0.0/0"), ip_network("::/0"))
 
 
 class ClusterConnection(ConnectionTerms):
-    """A connection of a cluster, and what policy sets say of it.
+    """A symbolic connection of a cluster, and the verdicts of policy sets on it.
 
-    `pod_networks` are where pods of unknown address live; nobody outside has an address of theirs.
+    `pod_networks` are where pods of unknown address live; no external end has an address of theirs.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class ClusterConnection(ConnectionTerms):
         return new_end(name, pod, KnownEnds(f"{name} node", domains, sorts=self._sorts))
 
     def wishes(self) -> Iterator[Term]:
-        """The first replica of a template, where it may be any."""
+        """A wish: the first replica of a template, if it may be any."""
         twins = [end for end in self._ends_given if _is_another(end)]
         for end in (self.src, self.dst):
             for family in FAMILIES:
@@ -100,7 +100,7 @@ class ClusterConnection(ConnectionTerms):
                 yield z3.Not(z3.And(is_family, end.is_pod, among))
 
     def is_at(self, end: ConnectionEnd, sites: Iterable[Site]) -> Term:
-        """The end is one of these sites, or the twin of one, of those that this connection has."""
+        """The end is one of these sites, or the twin of one, among those that this connection has."""
         if not self._indices:
             for is_pod, groups in self._groups.items():
                 for number, group in enumerate(groups):
@@ -130,16 +130,16 @@ class ClusterConnection(ConnectionTerms):
         self._numbers = {name: number for number, name in enumerate(sorted(nodes), start=1)}
 
     def _index(self, end: ConnectionEnd, is_pod: bool) -> Term:
-        """Which group of its kind an end is of."""
+        """The number of the end's group, within its kind."""
         bits = max(1, len(self._groups[is_pod]).bit_length())
         return z3.BitVec(f"{end.name} {'pod' if is_pod else 'node'} index", bits)
 
     def _place(self, end: ConnectionEnd) -> Term:
-        """The node that the end is, or is on, by its number; 0 where nobody knows."""
+        """The number of the node that the end is, or is on; 0 if it is unknown."""
         return z3.BitVec(f"{end.name} place", max(1, len(self._numbers).bit_length()))
 
     def _apart(self) -> Iterator[Term]:
-        """Ends of one address are one pod, or replicas whose addresses nobody knows."""
+        """Ends of one address are one pod, or replicas of unknown address."""
         src, dst = self._index(self.src, True), self._index(self.dst, True)
         two = z3.And(self.src.is_pod, self.dst.is_pod, src != dst)
         one = self.is_one_address()
@@ -158,7 +158,7 @@ class ClusterConnection(ConnectionTerms):
         yield self.is_same_node == z3.And(self.src.is_node, self.dst.is_node, shared)
 
     def _is_given(self, end: ConnectionEnd, is_pod: bool, groups: list[Group]) -> Iterator[Term]:
-        """The end, if of this kind, is of one of the groups, and all that is known of that."""
+        """The end, if of this kind, is of one of the groups, with all known attributes of that group."""
         is_kind = end.is_pod if is_pod else end.is_node
         index = self._index(end, is_pod)
         yield z3.Implies(is_kind, z3.ULT(index, len(groups)))
@@ -182,7 +182,7 @@ class ClusterConnection(ConnectionTerms):
                 yield self.declares(port) == declared
 
     def _is_free(self, end: ConnectionEnd) -> Iterator[Term]:
-        """Nobody outside has an address of a pod, of a node, or of the pods' networks."""
+        """An external end has no address of a pod, of a node, or of the pods' networks."""
         for family in FAMILIES:
             address, is_family = end.address(self.is_ipv6, family)
             taken = [in_network(address, n) for n in self.pod_networks if n.version == family]
@@ -213,7 +213,7 @@ def _ends(
 ) -> list[Named]:
     """The cluster's ends, each as concrete as a flow needs it.
 
-    Where nobody says where pods live, a pod of unknown address may be anywhere.
+    If the pods' networks are not given, a pod of unknown address may be anywhere.
     """
     reads = Reads.of((*sets, _as_policies(intents)))
     found: dict[object, Named] = {}
@@ -236,20 +236,20 @@ def _is_another(end: Named) -> bool:
 
 
 def _identity(end: Named) -> object:
-    """What makes two sites two: another address, or another node that nobody has told of."""
+    """The identity of a site: the end's name, its addresses, and its node."""
     if isinstance(end, Endpoint):
         return end.qualified_name, end.addresses, end.node, repr(end.its_node)
     return end.name, end.addresses
 
 
 def _held(ends: Iterable[Named], family: int) -> IntervalSet:
-    """Every address that a pod or a node has."""
+    """Every address that a pod or a node holds."""
     held = (address for end in ends for address in end.addresses)
     return IntervalSet.of((int(a), int(a)) for a in held if a.version == family)
 
 
 def _as_policies(intents: Iterable[Intent]) -> PolicySet:
-    """Policies of nobody that read all that the intents do."""
+    """Policies without subjects that read everything that the intents read."""
     here = Origin(NOWHERE, "")
     rules = tuple(
         Rule(Action.ALLOW, (*intent.src, *intent.dst), _named(intent.services), here)

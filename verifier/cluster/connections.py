@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where two policy sets differ over a cluster: first one end at a time, then as connections.
+"""Differences of two policy sets over a cluster: first one end at a time, then as connections.
 
-A connection needs egress at its source and ingress at its destination. What differs at one end shows
-only where the other end lets it; else the difference is *latent*.
+A connection needs egress at its source and ingress at its destination. A difference at one end shows
+only where the other end allows the connection. Otherwise the difference is *latent*.
 """
 
 from collections import defaultdict
@@ -76,7 +76,7 @@ class Comparison:
     def cells(self, share: tuple[int, int] = (0, 1)) -> Iterator[Cell]:
         """Every difference; cells of one end may overlap in flows, kinds never contradict.
 
-        `share` (k, of n): those of every n-th pair of rows, from the k-th on.
+        `share` (k, of n): the cells of every n-th pair of rows, from the k-th on.
         """
         ends = {direction: list(self._differing(direction, share)) for direction in Direction}
         for direction in (Direction.INGRESS, Direction.EGRESS):
@@ -105,7 +105,7 @@ class Comparison:
         return not any(map(changed, olds, news))
 
     def _seen(self, outcome: Outcome) -> Outcome:
-        """The outcome without what is not asked about."""
+        """The outcome without ignored effects."""
         if not self.ignore_effects or all(effects == 0 for _, effects in outcome):
             return outcome
         out: Outcome = {}
@@ -124,7 +124,7 @@ class Comparison:
     def _of_part(
         self, direction: Direction, mine: int, segment: Segment, said: tuple[Said, Said], peers: int
     ) -> Iterator[Cell]:
-        """Peers to whom this end changed alike: split by what their own end says."""
+        """The peers to whom this end changed alike, split by the verdict of their own end."""
         other = Direction.EGRESS if direction is Direction.INGRESS else Direction.INGRESS
         for family, columns in self.space.of_family.items():
             subjects = mine & columns
@@ -134,7 +134,7 @@ class Comparison:
                 yield from self._of_ends(direction, (subjects, theirs, family), segment, said, pair)
 
     def _by_pair(self, direction: Direction, columns: int) -> Iterator[tuple[Pair | None, int]]:
-        """Columns by the rows that decide at their own end; None: nothing decides there."""
+        """Columns by the rows that decide at their own end; None: no policy decides there."""
         rest = columns & self.space.outside
         groups: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
         for column in members(columns & ~self.space.outside):
@@ -165,7 +165,7 @@ class Comparison:
             for old, new, columns in _parts(olds[at], news[at]):
                 hit = columns & subjects
                 if not hit or (direction is Direction.EGRESS and old != new):
-                    continue  # what differs at both ends is found from the destination
+                    continue  # a difference at both ends is found from the destination
                 yield from self._cell(direction, hit, peers, part, said, (old, new))
 
     def _decided(self, pair: Pair) -> tuple[list[Segment], list[Outcome], list[Outcome]]:
@@ -198,7 +198,7 @@ class Comparison:
 
 
 def shared(before: PolicySet, after: PolicySet) -> PolicySet:
-    """The second set with the objects of the first where they are equal: compiled once, then."""
+    """The second set, with equal objects replaced by those of the first: they are compiled once."""
     known = {policy.title: policy for tier in before.tiers for policy in tier.policies}
 
     def the_same(policy: Policy) -> Policy:
@@ -211,14 +211,14 @@ def shared(before: PolicySet, after: PolicySet) -> PolicySet:
 
 
 def together(egress: Said, ingress: Said) -> Said:
-    """What a connection meets: its source's end first; what is denied there never reaches the other."""
+    """The outcome of a connection: the source's end first; a flow denied there goes no further."""
     if egress[0].is_deny:
         return egress
     return ingress[0], egress[1] | ingress[1]
 
 
 def kind_of(before: Said, after: Said) -> tuple[DifferenceKind, object]:
-    """How one verdict stands to another, and what tells changes of one kind apart."""
+    """The kind of a change between two verdicts, and the key of changes of one kind."""
     if before == after:
         return DifferenceKind.LATENT, None
     if before[0].is_deny == after[0].is_deny:
@@ -235,7 +235,7 @@ def _parts(before: Outcome, after: Outcome) -> Iterator[tuple[Said, Said, int]]:
 
 
 def _inside(segment: Segment, others: list[Segment]) -> Iterator[tuple[Segment, int]]:
-    """What is common to a segment and each of some others, with the other's index."""
+    """The intersections of a segment with some others, with the other's index."""
     for at, other in enumerate(others):
         lo, hi = max(segment.lo, other.lo), min(segment.hi, other.hi)
         source_lo = max(segment.source_lo, other.source_lo)
@@ -246,7 +246,7 @@ def _inside(segment: Segment, others: list[Segment]) -> Iterator[tuple[Segment, 
 
 
 def _is_open(row: Row) -> bool:
-    """Nothing is ever denied, or noted, here."""
+    """Whether no flow is ever denied, or noted, here."""
     if not row.evaluated:
         return True
     return row.fallback is Action.ALLOW and not any(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a change of policies does to the flows of a cluster: regions, each with a confirmed witness."""
+"""The effect of a policy change on the flows of a cluster: regions, each with a confirmed witness."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ DEFAULT_LIMIT = 20
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One side of a diff over a cluster: policies, the ends, and where pods may live."""
+    """One side of a diff over a cluster: policies, the ends, and the pods' networks."""
 
     policies: PolicySet
     universe: Universe
@@ -45,9 +45,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class ClusterDiff:
-    """What was found: the outcome, at most `limit` regions with their witnesses, the counts of all.
+    """The result: the outcome, at most `limit` regions with their witnesses, the counts of all.
 
-    `compared` are the pairs of rows that were decided in full; what is equal by content needs none.
+    `compared` counts the pairs of rows that were decided in full; rows of equal content need no
+    comparison.
     """
 
     outcome: DiffOutcome
@@ -69,9 +70,9 @@ def diff_cluster(
 ) -> ClusterDiff:
     """Compare two policy sets on every flow between ends that are on both sides.
 
-    Exact: every class of ends, every address run and every service segment is compared. Each region
-    that is shown has a witness that the reference semantics confirmed on both sides. `cells` are those
-    that `cells_of` has found already, elsewhere.
+    Exact: every class of ends, every address run and every service segment is compared. Each region that
+    is shown has a witness that the reference semantics confirmed on both sides. `cells` are those that
+    `cells_of` has already found in other processes.
     """
     _, space = _space_of(before, after)
     compared = 0
@@ -104,8 +105,9 @@ def _space_of(before: Change, after: Change) -> tuple[Reads, Space]:
 
 
 def cells_of(task: tuple[Change, Change, bool], share: tuple[int, int]) -> list[Cell]:
-    """The cells of one share, (k, of n): the same whoever finds them. The task ends with
-    `ignore_effects`.
+    """The cells of one share, (k, of n): the same in whichever process they are found.
+
+    The task ends with `ignore_effects`.
     """
     before, after, ignore_effects = task
     _, space = _space_of(before, after)
@@ -114,7 +116,7 @@ def cells_of(task: tuple[Change, Change, bool], share: tuple[int, int]) -> list[
 
 
 def selectors_of(sets: Iterable[PolicySet]) -> Iterator[EndpointSelector]:
-    """The selectors that policies use: the words that their authors chose."""
+    """The selectors that policies use: the words of their authors."""
     for policy in policies_of(sets):
         yield policy.subject
         for direction in Direction:
@@ -137,7 +139,7 @@ class _Describing:
 
     @property
     def words(self) -> Words:
-        """Made when the first region is described: most diffs have none."""
+        """Made for the first region that is described: most diffs have none."""
         if self._words is None:
             self._words = Words(self.space, selectors_of((self.before, self.after)))
         return self._words
@@ -172,7 +174,7 @@ class _Describing:
         )
 
     def _pairs(self, region: Region) -> int:
-        """How many pairs of ends, or ranges of addresses, the region has in its larger family."""
+        """The number of pairs of ends, or ranges of addresses, of the region in its larger family."""
         families = self.space.of_family.values()
         return max(self._count(region.src & f) * self._count(region.dst & f) for f in families)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the own rules of each group let through, whatever the other end says, and who wrote them.
+"""Exposure: what each group's own rules allow, whatever the other end says, and the rules' places.
 
-A *potential* peer is what a rule opens to and the cluster has not: a selector that selects no pod now.
+A *potential* peer is the target of a rule whose selector selects no pod of the cluster now.
 """
 
 from collections import defaultdict
@@ -46,12 +46,12 @@ class Exposures:
                 self._policies_of[owner].append(number)
 
     def wanted(self) -> list[int]:
-        """The groups about which policies are asked, of those in focus."""
+        """The groups to which policies apply, among those in focus."""
         groups = self.listing.groups.all
         return [at for at, g in enumerate(groups) if g.is_decided and self.listing.wanted >> at & 1]
 
     def of(self, at: int) -> Iterator[Exposure]:
-        """Ingress, then egress."""
+        """The exposures: ingress, then egress."""
         for direction in Direction:
             yield self._exposure(at, self.listing.groups.all[at], direction)
 
@@ -89,7 +89,7 @@ class Exposures:
         return list({id(rows[owner]): rows[owner] for owner in owners}.values())
 
     def _to_every_pod(self, group: Group, direction: Direction) -> str:
-        """The services open to all pods alike in both families; empty where there are none."""
+        """The services open to all pods alike in both families; empty if there are none."""
         areas: dict[int, int] = {}
         for family, label in group.labels:
             column = self.listing.behaviour.first[label]
@@ -116,7 +116,7 @@ class Exposures:
         return ", ".join(f"{services} (IPv{families[0]})" for families, services in said)
 
     def _outside(self, group: Group, direction: Direction) -> Iterator[ExposedTo]:
-        """Addresses outside by the services, in both families together."""
+        """External addresses by the services, in both families together."""
         found: defaultdict[str, int] = defaultdict(int)
         for family, label in group.labels:
             column = self.listing.behaviour.first[label]

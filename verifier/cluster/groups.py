@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Groups of ends that behave equally, and what any of one may ask of any of another.
+"""Groups of ends that behave equally, and the services that a member of one group may use of another.
 
-A pod has one label in each family (see `Behaviour`); pods with the same labels are one group. Where
-nobody has said where a pod is, and that matters, it has several, and stands in a group for each.
+A pod has one label in each family (see `Behaviour`), and pods with the same labels are one group. If the
+node of a pod is unknown and matters, the pod has several labels and is in a group for each.
 """
 
 from collections import Counter, defaultdict
@@ -17,34 +17,34 @@ from policyc.verifier.cluster.behaviour import OF_OTHER_FAMILY, Behaviour
 PODS, NODES, OUTSIDE = "pods", "nodes", "outside"
 KINDS = (PODS, NODES, OUTSIDE)
 MOST_JOINS = 200_000
-"""So many pairs of a group and addresses outside are compared to join the two families of these."""
+"""The number of pairs (group, external addresses) up to which external addresses join their families."""
 Talk = tuple[tuple[int, ...], int]
-"""(families, area): what is allowed there."""
+"""(families, area): the allowed services."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Ends by name (none for addresses outside) under one label of each family in `labels`."""
+    """Ends by name (none for external addresses) under one label of each family in `labels`."""
 
     kind: str
     names: tuple[str, ...]
     labels: tuple[tuple[int, int], ...]
     columns: int
     is_alone: bool
-    """One end, and nothing like it: what it sends itself is nobody's business (A23)."""
+    """One end, unlike any other: its flows to itself need no verdict (A23)."""
     is_decided: bool
     is_whole: bool = True
-    """Its columns are of no other end: words for them are words for it."""
+    """No other end has its columns, so words for the columns are words for it."""
 
     @property
     def families(self) -> tuple[int, ...]:
-        """Those in which it can talk."""
+        """The families in which it can talk."""
         return tuple(family for family, _ in self.labels)
 
 
 @dataclass
 class Groups:
-    """The groups of a cluster in order: pods, nodes, addresses outside, each by name."""
+    """The groups of a cluster in order: pods, nodes, external addresses, each by name."""
 
     behaviour: Behaviour
     all: list[Group] = field(init=False)
@@ -106,7 +106,7 @@ class Groups:
     def _group(
         self, kind: str, names: tuple[str, ...], labels: tuple[tuple[int, int], ...]
     ) -> Group:
-        """The columns of the labels that these ends have, and no others'."""
+        """The columns of the labels that these ends have, and no other ends' columns."""
         wanted = set(names)
         ats = [
             column
@@ -124,7 +124,7 @@ class Groups:
         return {name for _, name in self._names(self.space.columns[column].owner)}
 
     def _outside(self) -> list[Group]:
-        """Addresses outside; those of both families together where nothing tells them apart."""
+        """External addresses; those of both families together if nothing distinguishes them."""
         decided = self.behaviour.decided
         by_family: dict[int, list[int]] = {
             family: list(dict.fromkeys(
@@ -149,7 +149,7 @@ class Groups:
         return [self._group(OUTSIDE, (), pair) for pair in pairs]
 
     def _seen_from_inside(self, label: int) -> object:
-        """What an outside label and each end of both families say to each other."""
+        """The verdicts between an external label and each end of both families."""
         column = self.behaviour.first[label]
         family = self.space.columns[column].family
         said = []
@@ -163,20 +163,20 @@ class Groups:
         return tuple(sorted(said))
 
     def _plain_area(self, area: int) -> int:
-        """The area without any ICMP of one family: equal in both where the families are."""
+        """The area without any ICMP of one family: equal for both families if they are alike."""
         known = self.behaviour.areas.known[area]
         for keys in OF_OTHER_FAMILY.values():
             known = without(known, keys)
         return self.behaviour.areas.number(known)
 
     def _area(self, label: int, column: int) -> int:
-        """What the columns of a label may ask of a column."""
+        """The services that the columns of a label may use of a column."""
         for area, columns in self.behaviour.out(label):
             if columns >> column & 1:
                 return area
         return 0
 
-    # Groups that are never there together.
+    # Groups that never exist at once.
 
     def _crowded_groups(self) -> dict[tuple[int, int], int]:
         """(group, family) -> the groups that would need the one address that it can have there."""
@@ -187,7 +187,7 @@ class Groups:
         return {key: found[spot] for key, spot in spots.items()}
 
     def _spots_of(self, at: int) -> Iterator[tuple[int, int]]:
-        """(family, run) where a group has room for one end only."""
+        """(family, run) in which a group has room for one end only."""
         group = self.all[at]
         for family in group.families:
             columns = members(group.columns & self.space.of_family[family])
@@ -201,13 +201,13 @@ class Groups:
         return self._crowds.get((at, family), 0)
 
     def can_meet(self, at: int, other: int) -> bool:
-        """An end of one group and an end of the other can be there together, in some family."""
+        """Whether an end of one group and an end of the other can exist at once, in some family."""
         shared = set(self.all[at].families) & set(self.all[other].families)
         if at == other and self.all[at].is_alone:
             return False
         return any(not self._crowded(at, family) >> other & 1 for family in shared)
 
-    # What groups may ask of each other.
+    # The allowed services between groups.
 
     def talks(self, at: int) -> dict[int, list[Talk]]:
         """For each group that the one at `at` may talk to: (families, area), families together."""
@@ -228,7 +228,7 @@ class Groups:
         return self._reached[at]
 
     def blocks(self, at: int) -> dict[Talk, int]:
-        """What `talks` says by (families, area) instead; both families: all that two groups share.
+        """As `talks`, but by (families, area); both families: all that two groups share.
 
         A group alone may talk to itself, too: a reader of several groups reads fewer words.
         """
@@ -262,11 +262,11 @@ class Groups:
         return {**sets, 0: rest}
 
     def is_partial(self, at: int, groups: int) -> bool:
-        """Some end of the group at `at` is in others, too, that are not all among `groups`."""
+        """Whether some end of the group at `at` is also in groups that are not all in `groups`."""
         return any(self._parts[name] & ~groups for name in self.all[at].names)
 
     def _add(self, found: dict[Talk, int], areas: dict[int, int], groups: int) -> None:
-        """Groups of one family have but one to say; of both, what is said in one may be said in both."""
+        """Groups of one family have one entry; for both families, equal entries may be merged."""
         both = groups
         for family, area in areas.items():
             single = groups & self._single[family]
@@ -278,12 +278,12 @@ class Groups:
                 found[talk] = found.get(talk, 0) | both
 
     def _add_wherever(self, found: dict[Talk, int], family: int, area: int, groups: int) -> None:
-        """In the only family that both have: the words are those for both families."""
+        """An area in the only family that both groups have, as if for both families: the words agree."""
         talk = (FAMILIES, self._in_both(area, family))
         found[talk] = found.get(talk, 0) | groups
 
     def _in_both(self, area: int, family: int) -> int:
-        """The area with all ICMP of the other family where it has all of its own."""
+        """The area with all ICMP of the other family if it has all of its own."""
         own, others = OF_OTHER_FAMILY[10 - family], OF_OTHER_FAMILY[family]
         parts = self.behaviour.areas.known[area]
         return self.behaviour.areas.number(
@@ -291,7 +291,7 @@ class Groups:
         )
 
     def _group_set(self, columns: int) -> int:
-        """The groups of some columns; columns of one label come all or none."""
+        """The groups of some columns; the columns of one label come together."""
         key = columns & self._firsts
         if key not in self._sets:
             labels = (self.behaviour.labels[at] for at in members(key))
@@ -300,7 +300,7 @@ class Groups:
         return self._sets[key]
 
     def merged(self, areas: dict[int, int]) -> list[Talk]:
-        """Both families as one where they are equal but for what a family cannot have."""
+        """Both families as one if they are equal except for services that a family cannot have."""
         numbers = self.behaviour.areas
         if len(areas) == len(FAMILIES):
             one, other = areas[4], areas[6]
@@ -309,7 +309,7 @@ class Groups:
         return [((family,), area) for family, area in sorted(areas.items())]
 
     def n_pairs(self) -> int:
-        """The ordered pairs of groups between which policies could let something through."""
+        """The number of ordered pairs of groups between which policies could allow a flow."""
         sorts = Counter((g.families, g.is_decided, g.is_alone) for g in self.all)
         total = 0
         for (mine, decided, alone), count in sorts.items():
@@ -321,7 +321,7 @@ class Groups:
         return total - self._n_never()
 
     def _n_never(self) -> int:
-        """The ordered pairs of groups that can never meet."""
+        """The number of ordered pairs of groups that can never meet."""
         crowds = set(self._crowds.values())
         pairs = {
             (one, two) for groups in crowds for one in members(groups) for two in members(groups)
@@ -335,7 +335,7 @@ class Groups:
 
 
 def _units(by_family: dict[int, set[int]]) -> Iterator[tuple[tuple[int, int], ...]]:
-    """One unit with a label a family; where a family has several, each label on its own."""
+    """One unit with a label a family; if a family has several labels, each label is its own unit."""
     if all(len(labels) == 1 for labels in by_family.values()):
         yield tuple((family, min(by_family[family])) for family in sorted(by_family))
         return

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An inverted index: which of many ends a selector selects, without asking each of them.
+"""An inverted index: the ends that a selector selects, without a test of each end.
 
-Ends stand at numbers; an answer is the set of those numbers. `ir/matching.py` says what a requirement
-means; this says the same of all ends at once.
+Ends are numbered, and an answer is a set of numbers. `ir/matching.py` defines the meaning of a
+requirement; this module evaluates it on all ends at once.
 """
 
 from collections import defaultdict
@@ -51,7 +51,7 @@ class Index:
         return found
 
     def answers(self) -> list[tuple[EndpointSelector, int]]:
-        """Every selector that was asked, and what it selects."""
+        """Every selector that was evaluated, with the ends that it selects."""
         return list(self._selected.items())
 
     def _select(self, selector: EndpointSelector) -> int:
@@ -72,7 +72,7 @@ class Index:
         return found
 
     def condition(self, condition: Condition) -> int:
-        """The ends that a condition holds of."""
+        """The ends for which a condition holds."""
         match condition:
             case AttributeTest(attribute, requirement):
                 return self._requirement(attribute, requirement)
@@ -116,7 +116,7 @@ class Index:
         return union(self._having(attribute, key, value) for value in hits)
 
     def _having(self, attribute: Attribute, key: str, value: str | None) -> int:
-        """The ends with this value under the key; with any, where the value is None."""
+        """The ends with this value under the key; with any value, if the value is None."""
         name = (attribute, key, value)
         found = self._sets.get(name)
         if found is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The connectivity of a cluster for readers: groups, what each may ask of each, and merged lines."""
+"""The connectivity of a cluster for readers: groups, the services between them, and merged lines."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -31,12 +31,12 @@ from policyc.verifier.cluster.space import Space
 from policyc.verifier.cluster.words import Words, listed, networks
 
 MOST_REPLAYS = 500
-"""So many of the connections shown are confirmed by the reference semantics, one flow of each."""
+"""The number of shown connections that the reference semantics confirm, one flow of each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Focus:
-    """What a reader asks for: ends by `end_name`, and networks."""
+    """The user's --focus: ends by `end_name`, and networks."""
 
     names: frozenset[str] = frozenset()
     networks: tuple[Network, ...] = ()
@@ -47,7 +47,7 @@ class Focus:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What each of some groups may ask of each of others (sets of group numbers)."""
+    """The services that each of some groups may use of each of others (sets of group numbers)."""
 
     src: int
     dst: int
@@ -57,7 +57,7 @@ class Block:
 
 @dataclass
 class Listing:
-    """The matrix of one cluster under one policy set. `pod_networks` are where pods live."""
+    """The matrix of one cluster under one policy set. `pod_networks` are the pods' networks."""
 
     policies: PolicySet
     universe: Universe
@@ -79,7 +79,7 @@ class Listing:
         self.wanted = bits_of(marked) if self.focus else all_groups
 
     def _marked(self) -> int:
-        """The columns of what is in focus."""
+        """The columns of the ends in focus."""
         if not self.focus:
             return 0
         held = union(self.space.before.peer(AddressPeer(n), "") for n in self.focus.networks)
@@ -94,16 +94,16 @@ class Listing:
     # The matrix.
 
     def seen(self, at: int, groups: int) -> int:
-        """The groups that a reader wants to see as destinations of the one at `at`."""
+        """The groups that are shown as destinations of the one at `at`."""
         return groups if self.wanted >> at & 1 else groups & self.wanted
 
     def n_connected(self) -> int:
-        """How many ordered pairs of groups may talk at all."""
+        """The number of ordered pairs of groups that may talk at all."""
         every = range(len(self.groups.all))
         return sum(self.seen(at, self.groups.reached(at)).bit_count() for at in every)
 
     def n_pairs(self) -> int:
-        """How many ordered pairs of groups there are that policies could let talk."""
+        """The number of ordered pairs of groups that policies could let talk."""
         if not self.focus:
             return self.groups.n_pairs()
         groups = self.groups.all
@@ -115,7 +115,7 @@ class Listing:
         )
 
     def connections(self, limit: int | None) -> Iterator[ListedConnection]:
-        """The first pairs of groups with what is allowed, in order of the groups."""
+        """The first pairs of groups with the allowed services, in order of the groups."""
         left = limit
         for at in range(len(self.groups.all)):
             if not self.seen(at, self.groups.reached(at)):
@@ -137,7 +137,7 @@ class Listing:
         return ListedConnection(src, dst, families, services, tuple(self._ranges(families, area)))
 
     def blocks(self) -> list[Block]:
-        """All connections put together: groups of equal destinations, then of equal sources."""
+        """All connections merged: groups of equal destinations, then of equal sources."""
         found: defaultdict[tuple[int, Talk], int] = defaultdict(int)
         for at in range(len(self.groups.all)):
             for talk, groups in self.groups.blocks(at).items():
@@ -153,14 +153,14 @@ class Listing:
         return sorted((b for b in made if b.count), key=_block_order)
 
     def _count(self, src: int, dst: int) -> int:
-        """The pairs of a block, without those that can never meet: an end and itself, for one."""
+        """The pairs of a block, without those that can never meet: for example an end and itself."""
         return sum((dst & self.groups.reached(at)).bit_count() for at in members(src))
 
     # Words.
 
     @property
     def words(self) -> Words:
-        """How sets of columns are called; made when it is asked for first."""
+        """The names of sets of columns; made on first use."""
         if self._words is None:
             self._words = Words(self.space, selectors_of((self.policies,)))
         return self._words
@@ -187,7 +187,7 @@ class Listing:
         return tuple(sorted(mine & theirs))
 
     def _side(self, groups: int, scope: int) -> str:
-        """Groups in words. A pod that may be anywhere is said to be where it is in these groups."""
+        """Groups in words. A pod that may be anywhere is described by its place in these groups."""
         scope |= ~self.space.outside
         every = members(groups)
         partial = [at for at in every if self.groups.is_partial(at, groups)]
@@ -202,7 +202,7 @@ class Listing:
         return ", ".join([*parts, self.words.side(outside)] if outside else parts)
 
     def _part(self, at: int) -> str:
-        """The ends of a group by name, with the addresses that make them behave so."""
+        """The ends of a group by name, with the addresses that give them this behaviour."""
         group = self.groups.all[at]
         where = list(self._networks(group.columns))
         return f"{listed(list(group.names), 'pods')} at {listed(where, 'networks')}"
@@ -241,7 +241,7 @@ class Listing:
     # Confirmation.
 
     def replay(self, connections: Iterable[ListedConnection]) -> int:
-        """Confirm one flow of each connection by the reference semantics; how many there were."""
+        """Confirm one flow of each connection by the reference semantics; returns their number."""
         examples = Examples(self.space)
         count = 0
         for each in connections:
@@ -261,7 +261,7 @@ class Listing:
 
 
 def filled(keys: IntervalSet, families: tuple[int, ...]) -> IntervalSet:
-    """Services of a single family: all of them, where only the other's ICMP is missing."""
+    """Services of a single family: all of them, if only the other family's ICMP is missing."""
     if len(families) == 1 and keys | OF_OTHER_FAMILY[families[0]] == ALL_SERVICES:
         return ALL_SERVICES
     return keys

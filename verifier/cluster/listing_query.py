@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The question whether a listing says of some flow of its cluster what is not so, as a Z3 goal."""
+"""The query whether a listing is wrong about some flow of its cluster, as a Z3 goal."""
 
 from collections.abc import Iterator
 
@@ -31,7 +31,7 @@ class ListingQuery:
         return [at for at, mine in enumerate(self.listing.behaviour.labels) if mine == label]
 
     def goal(self) -> list[Term]:
-        """A flow that policies are asked about is allowed and not listed, or listed and not allowed."""
+        """A flow that is subject to policies is allowed and not listed, or listed and not allowed."""
         connection = self.connection
         ends = (connection.src, connection.dst)
         asked = z3.Or(*(z3.Or(end.is_pod, end.is_host) for end in ends))
@@ -57,7 +57,7 @@ class ListingQuery:
                 yield z3.And(self._is_in(self.connection.src, label), z3.Or(*out))
 
     def _asks_for(self, area: Area) -> Term:
-        """The flow's service, and source port where there is one, are in the area."""
+        """The flow's service, and its source port if it has one, are in the area."""
         connection = self.connection
         parts = []
         for lo, hi, keys in area:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a row does with every other side, one service segment at a time.
+"""The outcome of a row with every peer, one service segment at a time.
 
-A *segment* is a range of service keys (and, where rules read them, of source ports) inside which every
+A *segment* is a range of service keys (and of source ports, where rules read them) inside which every
 rule of the rows at hand matches all or nothing. An *outcome* maps (action, effects) to columns: a
 partition of all columns.
 """
@@ -19,12 +19,12 @@ Outcome = dict[tuple[Action, int], int]
 _LAST_KEY = ALL_SERVICES.spans[-1][1]
 _LAST_PORT = 65535
 _WITHOUT_PORTS = Kind.ICMP << 16
-"""The first service key of what has no source port."""
+"""The first service key of services without a source port."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Segment:
-    """Service keys lo to hi, and source ports; (0, 65535) where nothing reads them."""
+    """Service keys lo to hi, and source ports; (0, 65535) if no rule reads them."""
 
     lo: int
     hi: int
@@ -48,7 +48,7 @@ class Active:
 
 
 def segments_of(rows: Iterable[Row]) -> list[Segment]:
-    """The segments that the rules of some rows tell apart together, ascending."""
+    """The segments that the rules of some rows distinguish together, ascending."""
     cuts, sources = {0}, {0}
     for row in rows:
         for lo, hi in row.failsafes:
@@ -82,7 +82,7 @@ def _ranges(cuts: set[int], last: int) -> list[tuple[int, int]]:
 
 
 def active_in(row: Row, segments: list[Segment]) -> list[Active]:
-    """Which matchings match in each of some segments; the segments must be of this row's cuts."""
+    """The matchings that match in each of some segments; the segments must be of this row's cuts."""
     starts = sorted({segment.lo for segment in segments})
     by_start = [[_active_from(tier, starts)] for tier in row.tiers]
     found = []
@@ -97,7 +97,7 @@ def active_in(row: Row, segments: list[Segment]) -> list[Active]:
 
 
 def _active_from(tier: RowTier, starts: list[int]) -> list[list[int]]:
-    """For each start the matchings that contain it, in deciding order."""
+    """For each start the matchings that contain it, in evaluation order."""
     out: list[list[int]] = [[] for _ in starts]
     for index, matching in enumerate(tier.matchings):
         for lo, hi in matching.services:
@@ -116,7 +116,7 @@ def _has_source(matching: Matching, segment: Segment) -> bool:
 
 @dataclass
 class Decider:
-    """Decides rows; remembers what it decided by the matchings that were active."""
+    """Decides rows; caches decisions by the set of active matchings."""
 
     all_columns: int
     _known: dict[object, Outcome] = field(default_factory=dict)
@@ -126,7 +126,7 @@ class Decider:
         return [self.decide(row, active) for active in active_in(row, segments)]
 
     def decide(self, row: Row, active: Active) -> Outcome:
-        """The outcome where these matchings are active."""
+        """The outcome if these matchings are active."""
         if active.is_failsafe or not row.evaluated:
             return {(Action.ALLOW, 0): self.all_columns}
         key = (
@@ -155,7 +155,7 @@ class Decider:
 def through_tier(
     tier: RowTier, indices: Iterable[int], waiting: dict[int, int], out: Outcome
 ) -> dict[int, int]:
-    """Decide in `out` what the tier decides; what goes on, effects -> columns."""
+    """Add the tier's decisions to `out`; returns the undecided part, effects -> columns."""
     left, passed = dict(waiting), dict[int, int]()
     for index in indices:
         matching = tier.matchings[index]
@@ -212,7 +212,7 @@ def changed(before: Outcome, after: Outcome) -> int:
 
 
 def with_action(outcome: Outcome, *actions: Action) -> int:
-    """The columns that meet one of some actions, whatever the effects."""
+    """The columns with one of some actions, whatever the effects."""
     out = 0
     for (action, _), columns in outcome.items():
         if action in actions:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a change does to the flows that nodes generate for pods of their own (semantics A22).
+"""The effect of a change on the flows that nodes generate for pods of their own (semantics A22).
 
-They pass, unless a rule denies just that. Few rules do, so the pods that such a rule selects are asked
-one by one, at every service where a rule of theirs begins or ends.
+These flows pass, unless a rule denies exactly them. Few rules do. So the pods that such a rule selects
+are evaluated one by one, at every service where one of their rules begins or ends.
 """
 
 from collections.abc import Iterable, Iterator
@@ -32,7 +32,7 @@ _OF_OTHER_FAMILY = {4: kind_span(Kind.ICMPV6), 6: kind_span(Kind.ICMP)}
 
 
 def binds_own_node(policies: PolicySet) -> bool:
-    """Whether some rule also denies what a pod's own node generates."""
+    """Whether some rule also denies flows that a pod's own node generates."""
     return any(map(_binds, policies_of((policies,))))
 
 
@@ -84,7 +84,7 @@ class OwnNodeComparison:
     ignore_effects: bool = False
 
     def changes(self) -> list[OwnNodeChange]:
-        """Every change, pods that change alike together. A pod on a node that is not known has none."""
+        """Every change; pods that change alike are together. A pod on an unknown node has none."""
         if not (binds_own_node(self.before) or binds_own_node(self.after)):
             return []
         self._nodes = [_nodes(site.before for site in self.space.sites),
@@ -139,7 +139,7 @@ class OwnNodeComparison:
 
 
 def _nodes(ends: Iterable[Endpoint | Node]) -> dict[str, Node]:
-    """The nodes as what generates flows, each with all of its addresses."""
+    """The nodes as sources of flows, each with all of its addresses."""
     found: dict[str, Node] = {}
     for end in ends:
         if isinstance(end, Node):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The partition that bit sets rest on, checked: no rule tells two members of an atom apart.
+"""A check of the partition under the bit sets: no rule distinguishes two members of an atom.
 
-Address runs and service sets are checked by Z3 against the Policy IR's own words. What a selector
-selects is checked by the reference semantics' `selects`, class by class.
+Z3 checks address runs and service sets against the Policy IR's own words. The reference semantics'
+`selects` checks the selectors, class by class.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,12 +37,15 @@ from policyc.verifier.smt.terms import (
 )
 
 MOST_PAIRS = 400_000
-"""So many pairs of selector and class are asked; of more, evenly spread ones."""
+"""The number of pairs of selector and class that are checked; of more, evenly spread ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionProof:
-    """What was checked. `pairs` of `all_pairs` are selectors and classes. `undecided`: why not."""
+    """The checks that were made. `pairs` of `all_pairs` are selectors and classes.
+
+    `undecided`: the reason.
+    """
 
     queries: int
     pairs: int
@@ -50,7 +53,7 @@ class PartitionProof:
     undecided: str = ""
 
     def method(self, rest: str) -> str:
-        """What was done, before `rest`: no query is named where none was asked."""
+        """The method in words, before `rest`: no query is named if none was made."""
         checked = "partition checked by queries, " if self.queries else ""
         whole = "every" if self.pairs == self.all_pairs else f"{self.pairs} of {self.all_pairs}"
         return f"{checked}{rest} ({whole} membership checked by the reference semantics)"
@@ -62,7 +65,7 @@ def prove_partition(
     choice: Choice = Choice.Z3,
     timeout_ms: int | None = None,
 ) -> PartitionProof:
-    """Check runs, service sets and memberships; a fault is an InternalError, ours and no answer."""
+    """Check runs, service sets and memberships; a fault is a bug in policyc, so an InternalError."""
     queries = 0
     for what, goal in partition_goals(space, sets):
         decision = decide(goal, choice, timeout_ms)
@@ -88,8 +91,8 @@ def partition_goals(space: Space, sets: Sequence[PolicySet]) -> Iterator[tuple[s
 def _run_goals(space: Space) -> Iterator[tuple[str, list[Term]]]:
     """The addresses of a CIDR begin at its first and end before the one after its last.
 
-    Once for every prefix length in use, for all networks of that length; that these borders are starts
-    of runs is plain to see.
+    One goal for every prefix length in use covers all networks of that length. That these borders are
+    starts of runs needs no solver.
     """
     for family in FAMILIES:
         networks = {n for b in space.reads.blocks for n in (b.network, *b.excepts)}
@@ -124,7 +127,7 @@ def _borders(family: int, length: int) -> list[Term]:
 
 
 def _service_goals(sets: Sequence[PolicySet]) -> Iterator[tuple[str, list[Term]]]:
-    """No key is among a port entry's interval and not asked for, or the other way round."""
+    """No key is in a port entry's interval without matching the entry, or the other way round."""
     entries = dict.fromkeys(
         entry
         for policy in policies_of(sets)
@@ -152,7 +155,7 @@ def _service_goals(sets: Sequence[PolicySet]) -> Iterator[tuple[str, list[Term]]
 
 
 def _range_goal(key: Term, protocol: Protocol) -> list[Term]:
-    """A key is of some port range and not in its interval of keys, or the other way round."""
+    """A key is in some port range and not in its interval of keys, or the other way round."""
     lo, hi = z3.BitVecs("lo hi", 16)
     port = z3.Extract(15, 0, key)
     asked = z3.And(is_kind(key, protocol), z3.UGE(port, lo), z3.ULE(port, hi))
@@ -163,7 +166,7 @@ def _range_goal(key: Term, protocol: Protocol) -> list[Term]:
 
 
 def _check_memberships(view: View) -> tuple[int, int]:
-    """(asked, all) pairs of a selector and a class of pods that it could select."""
+    """(checked, all) pairs of a selector and a class of pods that it could select."""
     by_namespace: dict[str, list[int]] = {}
     pods = [(at, end) for at, end in enumerate(view.ends) if isinstance(end, Endpoint)]
     for at, pod in pods:

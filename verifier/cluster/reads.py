@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the rules of some policy sets read of the ends of a flow."""
+"""The attributes of a flow's ends that the rules of some policy sets read."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -13,10 +13,10 @@ _OF_NODES = (Attribute.NODE, Attribute.NODE_LABEL)
 
 @dataclass
 class Reads:
-    """Blocks, nodes, named ports, limits: what can make two ends or two flows differ.
+    """Blocks, nodes, named ports, limits: attributes that can make two ends or two flows differ.
 
-    `conditions` are those that read the node of an end. `locality`: whether the own node is any
-    different from others. `hosts`: whether policies guard host interfaces.
+    `conditions` are those that read the node of an end. `locality`: whether rules distinguish the own
+    node from others. `hosts`: whether policies select host interfaces.
     """
 
     blocks: dict[AddressPeer, None] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class Reads:
 
     @staticmethod
     def of(sets: Iterable[PolicySet]) -> "Reads":
-        """Gather from several policy sets."""
+        """Collect the attributes that several policy sets read."""
         found = Reads()
         for policy in policies_of(sets):
             found._policy(policy)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A whole listing compared with another evaluator: every pair of columns, every run of services.
 
-The evaluator works from policies and ends alone, along another road (compiled code, which the driver
-brings). What it cannot say is not compared, and counted. A difference is our bug, and no answer.
+The evaluator works from policies and ends alone, by independent code (native code, which the driver
+supplies). Flows that it cannot decide are counted and not compared. A difference is a bug in policyc, so
+the command gives no answer.
 """
 
 from collections import defaultdict
@@ -18,25 +19,25 @@ from policyc.verifier.cluster.behaviour import OF_OTHER_FAMILY
 from policyc.verifier.cluster.listing import Listing
 
 MOST_FLOWS = 50_000_000
-"""So many flows are compared; of more, those of evenly spread sources."""
+"""The number of flows that are compared; of more, those of evenly spread sources."""
 Ends = Sequence[tuple[End, int]]
 """Ends, each in a family."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """How many flows were compared, and the place of the first that is not as listed."""
+    """The number of compared flows, and the position of the first that differs from the listing."""
 
     count: int
     wrong: int | None = None
 
 
 class Evaluator(Protocol):
-    """Says what policies do with flows between ends, which are numbers in the order given."""
+    """Evaluates policies on flows between ends, which are numbers in the order given."""
 
     @property
     def borders(self) -> Sequence[int]:
-        """The service keys at which any verdict of its own may change."""
+        """The service keys at which any of its verdicts may change."""
         ...
 
     def compare(
@@ -44,14 +45,14 @@ class Evaluator(Protocol):
     ) -> Compared:
         """Flows from one end to each destination for each key, keys fastest; `listed` 1: allowed.
 
-        What is allowed whatever policies say (A22, A23, A26) is not compared.
+        Flows that are allowed whatever policies say (A22, A23, A26) are not compared.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Recheck:
-    """How many of all flows between representatives were worked out again."""
+    """The number of flows between representatives that were computed again, of all."""
 
     compared: int
     all: int
@@ -60,7 +61,7 @@ class Recheck:
 def recheck(
     listing: Listing, make: Callable[[Ends], Evaluator], most: int | None = MOST_FLOWS
 ) -> Recheck:
-    """Compare; InternalError at the first flow that is not as the listing says. `most` None: all."""
+    """Compare; InternalError at the first flow that differs from the listing. `most` None: all."""
     work = _Work(listing)
     evaluator = make(work.ends)
     keys = {family: work.keys(family, evaluator.borders) for family in FAMILIES}
@@ -110,12 +111,12 @@ class _Work:
         return self.space.columns[column].family
 
     def destinations(self, src: int) -> list[int]:
-        """The columns of the same family where policies are asked about one of the two ends."""
+        """The columns of the same family for which policies apply to one of the two ends."""
         is_decided = self.listing.behaviour.decided >> src & 1
         return (self._of_family if is_decided else self._decided)[self.family(src)]
 
     def keys(self, family: int, borders: Sequence[int]) -> list[int]:
-        """The first key of every run of services that the listing or the evaluator tells apart."""
+        """The first key of every run of services that the listing or the evaluator distinguishes."""
         known = self.listing.behaviour.areas.known
         spans = (span for area in known for _, _, keys in area for span in keys)
         cuts = {kind << 16 for kind in Kind} | set(borders)
@@ -125,7 +126,7 @@ class _Work:
         return sorted(key for key in cuts if key in possible)
 
     def areas_from(self, label: int) -> list[int]:
-        """For each column the area that the columns of a label may ask of it."""
+        """For each column the area that the columns of a label may use of it."""
         found = [0] * len(self.columns)
         for area, columns in self.listing.behaviour.out(label):
             for at in members(columns):
@@ -133,7 +134,7 @@ class _Work:
         return found
 
     def said(self, areas: list[int], dsts: list[int], keys: list[int]) -> bytes:
-        """A byte for each destination and key: 1 where the listing says that it is allowed."""
+        """A byte for each destination and key: 1 if the listing says that it is allowed."""
         return b"".join([self._of_area(areas[dst], keys) for dst in dsts])
 
     def _of_area(self, area: int, keys: list[int]) -> bytes:
@@ -149,7 +150,7 @@ class _Work:
         return Flow(one, other, Service.from_key(key), family)
 
     def _ends_of(self, at: int) -> Iterator[End]:
-        """One or two ends of a column. Of a node no more is known than its address (A22)."""
+        """One or two ends of a column. Of a node only its address is known (A22)."""
         column = self.space.columns[at]
         if column.owner < 0:
             assert column.example is not None

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules that change nothing: dead, shadowed by those before them, or redundant beside the others.
+"""Rules that change nothing: dead, shadowed by earlier rules, or redundant beside the others.
 
-A rule is *dead* where it matches no flow, *shadowed* where it never decides, and *redundant* where what
-it decides would be decided alike without it, by whatever set of other rules and defaults. Each row and
-segment is read once forwards (what still reaches a rule) and once backwards (what would become of it).
+A rule is *dead* if it matches no flow, *shadowed* if it never decides, and *redundant* if other rules
+and defaults would decide its flows in the same way without it. Each row and segment is read once
+forwards (the flows that reach a rule) and once backwards (the decision those flows would get later).
 """
 
 from collections.abc import Iterable, Iterator
@@ -27,7 +27,7 @@ from policyc.verifier.cluster.space import Space
 
 
 class Uselessness(Enum):
-    """Why a rule changes nothing."""
+    """The reason why a rule changes nothing."""
 
     DEAD = "dead"
     SHADOWED = "shadowed"
@@ -36,7 +36,7 @@ class Uselessness(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Useless:
-    """A rule that may be removed, and the rules and isolating policies that decide in its stead."""
+    """A rule that may be removed, and the rules and isolating policies that decide its flows instead."""
 
     rule: RuleId
     why: Uselessness
@@ -63,7 +63,7 @@ class Redundancy:
     impossible: int = 0
     """Columns that no flow can have."""
     rows: dict[Direction, list[tuple[Row, int]]] = field(init=False)
-    """Distinct rows, with the columns that flows of their classes can have on the other side."""
+    """Distinct rows, with the columns that flows of their classes can have as peers."""
     classes_of: dict[int, list[int]] = field(init=False)
     """The classes of each row, by its id."""
 
@@ -104,7 +104,7 @@ class Redundancy:
         ]
 
     def _is_for_own_node(self, gone: set[Key]) -> bool:
-        """Whether without these rules what nodes generate for their own pods meets something else."""
+        """Whether without these rules some flow of a node to its own pods has another verdict."""
         if not self._binds_own_node:
             return False
         after = self._without(gone)
@@ -127,7 +127,7 @@ class Redundancy:
             self._examine_segment(row, active, mine)
 
     def _situations(self, row: Row, real: int) -> list[tuple[Active, int]]:
-        """What is active in each segment that differs, with the columns its flows can have."""
+        """The active matchings of each distinct segment, with the columns that its flows can have."""
         if id(row) not in self._known:
             distinct: dict[object, tuple[Active, int]] = {}
             for active in active_in(row, segments_of((row,))):
@@ -138,7 +138,7 @@ class Redundancy:
         return self._known[id(row)]
 
     def _situations_with(self, row: Row, real: int, key: Key) -> Iterator[tuple[Active, int]]:
-        """Those in which a rule is active: in others it makes no difference."""
+        """The situations in which a rule is active: in others it makes no difference."""
         places = self._places_in(row)[key]
         for active, mine in self._situations(row, real):
             if any(index in active.tiers[tier] for tier, index in places):
@@ -155,14 +155,14 @@ class Redundancy:
         return self._places[id(row)]
 
     def _of_segment(self, segment: Segment) -> int:
-        """ICMP is of IPv4 and ICMPv6 of IPv6; all else is of both."""
+        """ICMP is of IPv4 and ICMPv6 of IPv6; all other services are of both."""
         for kind, family in ((Kind.ICMP, 4), (Kind.ICMPV6, 6)):
             if segment.lo >> 16 == kind == segment.hi >> 16:
                 return self.space.of_family[family]
         return self.space.all
 
     def _examine_segment(self, row: Row, active: Active, real: int) -> None:
-        """Mark the rules that match, decide, and are needed where these matchings are active."""
+        """Mark the rules that match, decide, and are needed, given these active matchings."""
         after = self._backwards(row, active)
         waiting = {0: real}
         for tier, indices, outcomes in zip(row.tiers, active.tiers, after, strict=True):
@@ -219,7 +219,7 @@ class Redundancy:
         return mine != theirs
 
     def _backwards(self, row: Row, active: Active) -> list[list[Outcome]]:
-        """For each tier and place among its active matchings: what becomes of what comes there."""
+        """For each tier and position among its active matchings: the decision of flows that reach it."""
         everything = self.space.all
         following: Outcome = {(row.fallback, 0): everything}
         found: list[list[Outcome]] = []
@@ -236,7 +236,7 @@ class Redundancy:
         return found
 
     def _before(self, matching: Matching, otherwise: Outcome, following: Outcome) -> Outcome:
-        """What becomes of what comes to a matching, where its tier goes on as `otherwise`."""
+        """The decision of flows that reach a matching, if its tier continues as `otherwise`."""
         out: Outcome = {}
         for key, columns in otherwise.items():
             if rest := columns & ~matching.columns:
@@ -272,7 +272,7 @@ class Redundancy:
         instead: dict[Key, RuleId],
         defaults: dict[int, Policy],
     ) -> None:
-        """Who decides what the rule matches, where it is not there."""
+        """The rules that decide the rule's flows without it."""
         mine = self._places_in(row)[key]
         active_ones = (row.tiers[t].matchings[i] for t, i in mine if i in active.tiers[t])
         left = real & union(matching.columns for matching in active_ones)
@@ -292,7 +292,7 @@ class Redundancy:
             left |= passed
 
     def together(self, candidates: Iterable[Useless]) -> list[RuleId]:
-        """A maximal set of rules that may all be removed at once: the narrowest go first."""
+        """A maximal set of rules that may all be removed at once: the narrowest are removed first."""
         waiting = sorted((u.rule for u in candidates), key=lambda rule: self._reach(rule))
         removed: set[Key] = set()
         out: list[RuleId] = []
@@ -309,7 +309,7 @@ class Redundancy:
             waiting = kept
 
     def _reach(self, rule: RuleId) -> tuple[int, int]:
-        """How much a rule matches: columns, then services."""
+        """The size of a rule's matches: columns, then services."""
         found = [
             (m.columns.bit_count(), m.services.size)
             for row, _ in self._where.get(key_of(rule), ())[:1]

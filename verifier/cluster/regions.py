@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Regions: cells put together until a reader has few lines, each with a flow that can really happen."""
+"""Regions: cells merged into few lines for a reader, each with a flow that can really happen."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -63,7 +63,7 @@ class Examples:
         )
 
     def find(self, src: int, dst: int, services: IntervalSet) -> tuple[int, int, int] | None:
-        """(source column, destination column, service key), or None where no such flow exists."""
+        """(source column, destination column, service key), or None if no such flow exists."""
         for family, columns in self.space.of_family.items():
             mine, theirs = src & columns, dst & columns
             keys = services - _NOT_OF[family]
@@ -83,7 +83,7 @@ class Examples:
         return None if ends is None else (*ends, usual(keys))
 
     def _distinct(self, src: int, dst: int) -> tuple[int, int] | None:
-        """A source and a destination that are not one end; pods before addresses."""
+        """A source and a destination that are different ends; pods before addresses."""
         for one in self._pods_first(src):
             for other in self._pods_first(dst):
                 if self._apart(one, other) is not None:
@@ -112,7 +112,7 @@ class Examples:
         return before, after
 
     def _apart(self, one: int, other: int) -> tuple[Sides, Sides] | None:
-        """An end of each column, before and after, that can be there together."""
+        """An end of each column, before and after, that can exist at once."""
         family = self.space.columns[one].family
         for mine in self._some(one):
             for theirs in self._some(other):
@@ -121,7 +121,7 @@ class Examples:
         return None
 
     def _some(self, column: int) -> Iterator[Sides]:
-        """A few ends of a column: of a workload two replicas, where there is room for two."""
+        """A few ends of a column: of a workload two replicas, if there is room for two."""
         found = self.space.columns[column]
         if found.owner < 0:
             assert found.example is not None
@@ -135,7 +135,7 @@ class Examples:
 
 
 def _are_one(one: End, other: End, family: int) -> bool:
-    """The same pod or node, wherever it is; or two that would need the same address."""
+    """Whether both are the same pod or node, or would need the same address."""
     if end_address(one, family) == end_address(other, family):
         return True
     match one, other:
@@ -149,7 +149,7 @@ def _are_one(one: End, other: End, family: int) -> bool:
 
 
 def usual(keys: IntervalSet) -> int:
-    """A key that readers know: port 80 where it is among them, else the least of the usual kinds."""
+    """A well-known key: port 80 if it is among them, else the least of the usual kinds."""
     for kind in _USUAL_KINDS:
         among = keys & kind_span(kind)
         if among:
@@ -162,7 +162,7 @@ def usual(keys: IntervalSet) -> int:
 
 
 def regions(cells: Iterable[Cell], space: Space) -> list[Region]:
-    """Cells of one kind put together; what no flow of theirs can show is left out."""
+    """Cells of one kind merged; a cell without a possible flow is left out."""
     groups: defaultdict[tuple[object, ...], list[Cell]] = defaultdict(list)
     examples = Examples(space)
     for cell in cells:
@@ -198,7 +198,7 @@ def _merged(kind: DifferenceKind, cells: list[Cell], space: Space) -> list[Regio
 
 
 def _by_family(blocks: list[Block], space: Space) -> list[Block]:
-    """The same ends in both families, as one: flows never cross families."""
+    """The same ends in both families, merged: flows never cross families."""
     found: dict[tuple[object, ...], list[Block]] = {}
     for block in blocks:
         key = (_ends(block[0], space), _ends(block[1], space), block[2], block[3])
@@ -213,7 +213,7 @@ def _by_family(blocks: list[Block], space: Space) -> list[Block]:
 
 
 def _ends(columns: int, space: Space) -> object:
-    """Who some columns are, whatever their addresses."""
+    """The ends of some columns, whatever their addresses."""
     names = frozenset(
         end_name(space.sites[member].after)
         for owner in owners(space, columns)
@@ -242,7 +242,7 @@ def _sources(segment: Segment) -> Sources:
 
 
 def _by_source(blocks: list[Block]) -> list[Block]:
-    """Blocks that differ only in where flows come from, as one."""
+    """Merge blocks that differ only in their sources."""
     found: dict[tuple[int, IntervalSet, Sources], int] = {}
     for src, dst, services, sources in blocks:
         key = (dst, services, sources)
@@ -251,7 +251,7 @@ def _by_source(blocks: list[Block]) -> list[Block]:
 
 
 def _by_destination(blocks: list[Block]) -> list[Block]:
-    """Blocks that differ only in where flows go to, as one."""
+    """Merge blocks that differ only in their destinations."""
     found: dict[tuple[int, IntervalSet, Sources], int] = {}
     for src, dst, services, sources in blocks:
         key = (src, services, sources)

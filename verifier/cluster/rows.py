@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules as sets: for each class of ends the rules that select it, tier by tier, in deciding order.
+"""Rules as bit sets: for each class of ends the rules that select it, tier by tier, in evaluation order.
 
-Classes that the same rules select, with the same own side, are one *row*: they are decided once. Rules
-are interned by content, so that two versions of a policy set share what did not change.
+Classes that the same rules select, with the same own side, are one *row* and are decided once. Rules are
+interned by content, so two versions of a policy set share the rules that did not change.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -50,7 +50,7 @@ _FIRST_LIMIT = 4
 
 @dataclass(frozen=True, slots=True)
 class RuleId:
-    """A rule of a policy set: where it stands."""
+    """The position of a rule in a policy set."""
 
     tier: int
     policy: Policy
@@ -65,7 +65,7 @@ class RuleId:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Matching:
-    """A rule for one row: the other sides and services it matches, and what it does then.
+    """A rule for one row: the peers and services it matches, and its action and effects.
 
     `effects` is a mask: LOG, AUDIT, and a bit for each limit. `rule` and `part` are for identity: a rule
     whose services differ between peers (named ports on egress) has several parts.
@@ -81,7 +81,7 @@ class Matching:
 
 @dataclass(frozen=True, slots=True)
 class RowTier:
-    """The matchings of a tier in deciding order, with their rules; `unmatched` None: pass on."""
+    """The matchings of a tier in evaluation order, with their rules; `unmatched` None: pass on."""
 
     matchings: tuple[Matching, ...]
     rules: tuple[RuleId, ...]
@@ -91,10 +91,10 @@ class RowTier:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What decides the flows of some classes of ends in one direction.
+    """The rules that decide the flows of some classes of ends in one direction.
 
-    `fallback` is what no tier decides. `failsafes`: services that policy is not asked about (D43).
-    `evaluated` False: the end has no policy at all, as a node without a host interface (A3).
+    `fallback` is the verdict if no tier decides. `failsafes`: services to which policy does not apply
+    (D43). `evaluated` False: the end has no policy at all, as a node without a host interface (A3).
     """
 
     direction: Direction
@@ -105,12 +105,12 @@ class Row:
 
     @property
     def content(self) -> object:
-        """Rows with equal content decide every flow alike; who decides may differ."""
+        """Rows with equal content have equal verdicts; the deciding rules may differ."""
         tiers = []
         for tier in self.tiers:
             parts: object = tuple(id(m) for m in tier.matchings)
             if all(m.action is Action.ALLOW and not m.effects for m in tier.matchings):
-                parts = frozenset(id(m) for m in tier.matchings)  # then order is nothing
+                parts = frozenset(id(m) for m in tier.matchings)  # then order does not matter
             if parts or tier.unmatched is not None:
                 tiers.append((parts, tier.unmatched))
         return self.evaluated, self.fallback, self.failsafes, tuple(tiers)
@@ -121,9 +121,9 @@ OUTSIDE_ROW = Row(Direction.INGRESS, (), evaluated=False)
 
 @dataclass
 class Rules:
-    """Compiles the rules of policy sets over one view; everything that is equal is one object.
+    """Compiles the rules of policy sets over one view; equal parts are one object.
 
-    What nodes generate for their own pods is not among their flows (`own_node.py`).
+    Flows that nodes generate for their own pods are not covered here (`own_node.py`).
     """
 
     space: Space
@@ -159,7 +159,7 @@ class Rules:
         return found
 
     def _own_key(self, at: int, mine: Iterable[tuple[int, Policy]], direction: Direction) -> object:
-        """What of the end itself its rules read, beside selecting it."""
+        """The attributes of the end itself that its rules read, beside selecting it."""
         end = self.view.ends[at]
         if isinstance(end, Node):
             host = end.host
@@ -176,7 +176,7 @@ class Rules:
         return self._facts_of(policy, direction)[0]
 
     def _facts_of(self, policy: Policy, direction: Direction) -> tuple[bool, bool]:
-        """Whether some rule asks something of its own side, and whether one names a port."""
+        """Whether some rule tests its own side, and whether one names a port."""
         key = (id(policy), direction)
         if key not in self._facts:
             rules = policy.rules(direction)
@@ -217,7 +217,7 @@ class Rules:
     def _of_policy(
         self, tier: int, policy: Policy, direction: Direction, at: int
     ) -> list[tuple[Matching, RuleId]]:
-        """The policy's matchings, which are the same for every class but for what its rules read."""
+        """The policy's matchings: the same for every class but for the attributes its rules read."""
         end = self.view.ends[at]
         has_own, has_names = self._facts_of(policy, direction)
         named = has_names and direction is Direction.INGRESS and isinstance(end, Endpoint)
@@ -233,7 +233,7 @@ class Rules:
         return self._of_policies[key]
 
     def matching(self, rule: Rule, direction: Direction, at: int) -> tuple[Matching, ...]:
-        """The rule for the class at `at`; nothing where it can match none of its flows."""
+        """The rule for the class at `at`; nothing if it can match none of its flows."""
         end = self.view.ends[at]
         reads_name = _reads_name(rule)
         ingress = direction is Direction.INGRESS
@@ -287,7 +287,7 @@ class Rules:
         return found & holds
 
     def _by_declared(self, rule: Rule, columns: int) -> list[tuple[IntervalSet, int]]:
-        """(services, columns): named ports on egress are what each peer declares."""
+        """(services, columns): a named port on egress resolves to what each peer declares."""
         names = [p for p in (*rule.ports, *rule.except_ports) if isinstance(p, NamedPort)]
         groups: dict[tuple[tuple[NamedPort, int], ...], int] = {(): columns}
         for name in dict.fromkeys(names):
@@ -382,7 +382,7 @@ def _icmp(kind: Kind, icmp_type: int | None, code: int | None) -> Iterable[tuple
 
 
 def failsafes_of(host: HostInterface | None, direction: Direction) -> IntervalSet:
-    """The services that policy is not asked about at a host interface (D43)."""
+    """The services to which policy does not apply at a host interface (D43)."""
     if host is None or not host.has_failsafes:
         return IntervalSet()
     keys = [kind_of_number(number) << 16 | port for number, port in FAILSAFE_PORTS[direction]]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ends of a cluster, each made as concrete as a flow needs it: one node, one address a family.
+"""Sites: the ends of a cluster, as concrete as a flow needs them: one node, one address a family.
 
-What nobody has said of a pod (a template's address and node) becomes several sites: one of each sort
-that the rules tell apart. A pod in the host's network is its node (A21).
+A pod with an unknown attribute (a template's address and node) becomes several sites: one of each sort
+that the rules distinguish. A pod in the host's network is its node (A21).
 """
 
 from bisect import bisect_right
@@ -28,11 +28,11 @@ Named = Endpoint | Node
 
 
 MOST_SITES = 400_000
-"""Pods of unknown address times the sorts of addresses that rules tell apart."""
+"""The limit of pods of unknown address times the sorts of addresses that rules distinguish."""
 
 
 class UnknownAddressesError(Exception):
-    """Too many pods could be in too many places; `--pod-cidr` or Node objects would say where."""
+    """Too many pods could be in too many places; `--pod-cidr` or Node objects would fix their places."""
 
     def __init__(self, pods: int, places: int) -> None:
         super().__init__(
@@ -43,11 +43,11 @@ class UnknownAddressesError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """An end where it can be, before and after a change; the same object where nothing changed.
+    """An end in one possible place, before and after a change; the same object if nothing changed.
 
     It has at most one address of each family, the same before and after unless the cluster says
-    otherwise. `twin`: another end, equal in all that rules can see: a template's second replica,
-    before the change; `twin_after`: the same replica after it.
+    otherwise. `twin`: another end, equal in all that rules can see: a template's second replica, before
+    the change; `twin_after`: the same replica after it.
     """
 
     before: Named
@@ -67,11 +67,11 @@ def sites_of(
 
 
 Placed = tuple[Named, Named | None]
-"""An end where it can be, and its twin."""
+"""An end in one possible place, and its twin."""
 
 
 def _paired(before: Iterable[Placed], after: Iterable[Placed]) -> Iterator[Site]:
-    """Each end before with itself after: on the same node and address where it can be there."""
+    """Pair each end before with itself after: on the same node and address if that is possible."""
     olds, news = defaultdict[object, list[Placed]](list), defaultdict[object, list[Placed]](list)
     for found, ends in ((olds, before), (news, after)):
         for one, twin in ends:
@@ -84,7 +84,7 @@ def _paired(before: Iterable[Placed], after: Iterable[Placed]) -> Iterator[Site]
 
 
 def _matched(mine: list[Placed], theirs: list[Placed]) -> Iterator[tuple[Placed, Placed]]:
-    """Equal places together; what is left with what is left, the n-th with the n-th."""
+    """Pair equal places; then pair the rest, the n-th with the n-th."""
     there = {_place(one): (one, twin) for one, twin in theirs}
     here = {_place(one) for one, _ in mine}
     left = [each for each in mine if _place(each[0]) not in there]
@@ -102,7 +102,7 @@ def _place(end: Named) -> object:
 
 
 def _identity(end: Named) -> object:
-    """What makes an end of one cluster an end of another: its name, as pod or as node."""
+    """The identity of an end across two clusters: its name, as pod or as node."""
     if isinstance(end, Endpoint):
         return "pod", end.qualified_name
     return "node", end.name, tuple(sorted({a.version for a in end.addresses}))
@@ -140,7 +140,7 @@ class _Making:
         return [*found, *known]
 
     def _on_nodes(self, end: Endpoint, universe: Universe) -> list[Endpoint]:
-        """The end on one node of every sort that rules tell apart; itself where they do not."""
+        """The end on one node of every sort that rules distinguish; itself if they distinguish none."""
         if not self.reads.nodes or not is_open(end):
             return [end]
         guarded = any(n.host is not None and n.host.is_guarded for n in universe.nodes)
@@ -157,8 +157,9 @@ class _Making:
         return placed or [end]
 
     def _on_changed(self, end: Endpoint, universe: Universe) -> list[Endpoint]:
-        """The end on one node of each sort before and sort after, of those that are something else
-        after the change: who stays on such a node has changed, too.
+        """The end on one node of each pair of sorts (before, after), if the two differ.
+
+        A pod that stays on such a node has changed, too.
         """
         if self.before is self.after or end.node:
             return []
@@ -190,7 +191,7 @@ class _Making:
                 yield site, twin
 
     def _places(self, family: int) -> list[tuple[Address, Address | None]]:
-        """Two addresses of every sort where pods of a family may be, as rules tell them apart."""
+        """Two addresses of every sort that rules distinguish, where pods of a family may be."""
         if family not in self._usual:
             self._usual[family] = list(self._find_places(family))
             count = sum(not e.addresses_known for e in self.before.endpoints + self.after.endpoints)
@@ -214,7 +215,7 @@ class _Making:
 
 
 def unheld(lo: int, hi: int, family: int, held: set[int], count: int) -> list[Address]:
-    """Up to `count` addresses from lo to hi that nobody holds, fit for an end where there are any."""
+    """Up to `count` unheld addresses from lo to hi, suitable for an end if there are any."""
     make = IPv4Address if family == 4 else IPv6Address
     found: dict[Address, None] = {}
     for number in _from(lo, hi, family):
@@ -229,7 +230,7 @@ _EXAMPLES = {
     4: tuple(int(IPv4Address(text)) for text in ("203.0.113.10", "198.51.100.10", "10.0.0.10")),
     6: tuple(int(IPv6Address(text)) for text in ("2001:db8::10", "fd00::10")),
 }
-"""Addresses for documentation (RFC 5737, RFC 3849) and private ones: no reader takes them for real."""
+"""Addresses for documentation (RFC 5737, RFC 3849) and private ones: not mistaken for real ones."""
 
 
 def _from(lo: int, hi: int, family: int) -> Iterator[int]:
@@ -241,7 +242,7 @@ def _from(lo: int, hi: int, family: int) -> Iterator[int]:
 
 
 def _by_address(node: Node) -> Iterator[Node]:
-    """The node under each of its addresses; what it generates itself is not told apart (A22)."""
+    """The node under each of its addresses; flows that it generates itself are not separate (A22)."""
     for address in node.addresses:
         yield replace(node, addresses=(address,), speaks=False)
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The other sides that a flow can have, numbered: classes of ends under each address, and addresses.
+"""The peers that a flow can have, numbered: classes of ends under each address, and addresses.
 
-A *class* is what no rule tells apart: sites with the same record in the same address runs. A *run* is
-a range of addresses between two neighbouring borders of the blocks that rules name. A *column* is a
-class in one family, or the addresses of a run that nobody holds. Columns are ordered by run, so that
-a block is a few ranges of columns.
+A *class* is a set of sites that no rule distinguishes: the same record in the same address runs. A *run*
+is a range of addresses between two neighbouring borders of the blocks that rules name. A *column* is a
+class in one family, or the addresses of a run that no end holds. Columns are ordered by run, so a block
+is a few ranges of columns.
 """
 
 from bisect import bisect_left
@@ -32,25 +32,25 @@ from policyc.verifier.cluster.reads import Reads
 from policyc.verifier.cluster.sites import Named, Site, run_of, unheld
 
 LINK_NETWORKS = (IPv6Network("fe80::/10"), IPv6Network("ff02::/16"))
-"""Where neighbour discovery goes (A26): borders of their own."""
+"""The destinations of neighbour discovery (A26): borders of their own."""
 _LAST = {4: (1 << 32) - 1, 6: (1 << 128) - 1}
 
 
 @dataclass(frozen=True, slots=True)
 class EndClass:
-    """Sites that no rule tells apart, by index into `Space.sites`; `end` is one of them."""
+    """Sites that no rule distinguishes, by index into `Space.sites`; `end` is one of them."""
 
     before: Named
     after: Named
     members: tuple[int, ...]
     families: frozenset[int]
     is_single: bool
-    """Nothing else is like it: a flow from the class to itself would be from an end to itself."""
+    """The class has one member: a flow from the class to itself would be from an end to itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One other side: a class (-1: none), under addresses of one run; `example` is one of them."""
+    """One peer: a class (-1: none), under addresses of one run; `example` is one of them."""
 
     family: int
     run: int
@@ -62,8 +62,8 @@ class Column:
 class Space:
     """Classes and columns of a cluster, for everything that some policy sets read.
 
-    Sites whose `end_name` is among `apart` are in no class with others. `outside_runs` are the runs
-    with addresses that nobody holds, ascending.
+    Sites whose `end_name` is among `apart` are in a class of their own. `outside_runs` are the runs with
+    addresses that no end holds, ascending.
     """
 
     sites: list[Site]
@@ -133,7 +133,7 @@ class Space:
         return sorted(found, key=lambda c: (c.family, c.run, c.owner))
 
     def _held(self, family: int) -> set[int]:
-        """The addresses that somebody has; one of several that a pod may have is nobody's yet."""
+        """The held addresses; an address that is one of several for a pod is not held yet."""
         held: set[int] = set()
         for ends in ([s.before for s in self.sites], [s.after for s in self.sites]):
             places: dict[object, set[int]] = {}
@@ -161,7 +161,7 @@ class Space:
 
 
 class View:
-    """What leaves match, as sets of columns; and what selectors select, as sets of classes."""
+    """The columns that leaves match, and the classes that selectors select, as sets."""
 
     def __init__(self, space: Space, ends: list[Named]) -> None:
         self.space = space
@@ -182,7 +182,7 @@ class View:
         self._declaring: dict[NamedPort, dict[int, int]] = {}
 
     def _by_run(self) -> dict[int, list[tuple[int, int]]]:
-        """(run, column) of each family, ascending: where a column's addresses are in this view."""
+        """(run, column) of each family, ascending: the runs of a column's addresses in this view."""
         found: dict[int, list[tuple[int, int]]] = {family: [] for family in FAMILIES}
         for at, column in enumerate(self.space.columns):
             run = column.run
@@ -197,7 +197,7 @@ class View:
         return found
 
     def peer(self, peer: Peer, own_node: str) -> int:
-        """The columns that a peer matches, for a subject on this node (empty: none is known)."""
+        """The columns that a peer matches, for a subject on this node (empty: unknown)."""
         match peer:
             case AllOf(parts):
                 found = self.space.all
@@ -284,7 +284,7 @@ class _Records:
         )
 
     def _sorted(self, labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-        """Namespaces' labels are shared by their pods: sorted once each."""
+        """A namespace's labels are shared by its pods: sorted once each."""
         known = self._labels.get(id(labels))
         if known is None:
             known = labels, tuple(sorted(labels.items()))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sets of columns in words: selectors where one says it, else names; addresses as merged CIDRs."""
+"""Sets of columns in words: a selector if one selects exactly the set, else names; merged CIDRs."""
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -17,9 +17,9 @@ from policyc.verifier.cluster.space import Space
 
 _FEW = 4
 _SOME = 3
-"""Fewer networks than this are named as they are."""
+"""Fewer networks than this are listed as they are."""
 _MOST_SELECTORS = 2000
-"""Of more, none are put together to describe a set of pods: each set would be compared to all."""
+"""Beyond this number, selectors are not combined to describe pods: each set is compared to all."""
 _ALL_OF = "all pods of"
 
 
@@ -41,7 +41,7 @@ class Words:
                 self._by_selector.setdefault(frozenset(owners(space, found)), selector)
 
     def side(self, columns: int) -> str:
-        """Who some columns are."""
+        """The ends of some columns in words."""
         space = self.space
         parts = []
         if columns == space.all:
@@ -76,7 +76,7 @@ class Words:
         return f"pods {', '.join(chosen)}" if chosen else listed(parts, "namespaces")
 
     def _by_selectors(self, found: frozenset[int]) -> list[str]:
-        """A few selectors that together select just these classes; none where there are no such."""
+        """A few selectors that together select exactly these classes; none if there are no such."""
         rest = set(found)
         chosen: list[str] = []
         if len(self._by_selector) > _MOST_SELECTORS:
@@ -117,7 +117,7 @@ class Words:
         return ", ".join(parts)
 
     def _shorter(self, columns: int, every: int, family: int) -> str:
-        """As CIDRs, with what is excepted of one where that is shorter."""
+        """As CIDRs, with exceptions if that is shorter."""
         inside = _networks(self.space, columns, family)
         if len(inside) < _SOME:
             return listed(list(map(_cidr, inside)), "networks")
@@ -130,11 +130,11 @@ class Words:
 
 
 Excepted = tuple[Network, list[Network]]
-"""A network, and the parts of it that are not meant."""
+"""A network, and its excepted parts."""
 
 
 def _blocks(inside: list[Network], without: list[Network]) -> list[Excepted]:
-    """The fewest networks to name for `inside` and not `without`."""
+    """The fewest networks to name for `inside` without `without`."""
     if not inside:
         return []
     tight = _common(inside)
@@ -155,7 +155,7 @@ def _blocks(inside: list[Network], without: list[Network]) -> list[Excepted]:
 
 
 def _common(given: list[Network]) -> Network:
-    """The smallest network that has all of some in it."""
+    """The smallest network that contains all of some networks."""
     found = given[0]
     while not all(is_inside(network, found) for network in given):
         found = found.supernet()
@@ -169,7 +169,7 @@ def _block(network: Network, excepted: list[Network]) -> str:
 
 
 def _cidr(network: Network) -> str:
-    """A CIDR; the address alone where it is all of it."""
+    """A CIDR; the address alone if it is a single address."""
     is_one = network.prefixlen == network.max_prefixlen
     return str(network.network_address) if is_one else str(network)
 
@@ -197,14 +197,14 @@ def _networks(space: Space, columns: int, family: int) -> list[Network]:
 
 
 def listed(names: list[str], what: str) -> str:
-    """Some names, the last of them only counted where they are many."""
+    """Some names; if there are many, the last ones are only counted."""
     if len(names) <= _FEW:
         return ", ".join(names)
     return f"{', '.join(names[: _FEW - 1])} and {len(names) - _FEW + 1} more {what}"
 
 
 def _by_namespace(names: list[str], everything: Counter[str]) -> list[str]:
-    """Names by namespace: all of one, or so many of it."""
+    """Names by namespace: all of one, or a number of it."""
     counts = Counter(name.partition("/")[0] for name in names)
     parts = []
     for namespace, count in sorted(counts.items()):

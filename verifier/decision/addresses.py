@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lemma 1: for every address, the blocks of the run it falls into are the blocks it is in.
 
-A block whose runs lie inside its CIDR is asked about as if the CIDR began at address 0: subtracting its
-first address from every address is one to one, and blocks of one shape are one question.
+A block whose runs lie inside its CIDR is checked as if the CIDR began at address 0. Subtracting its
+first address from every address is one to one, so blocks of one shape are one question.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ from policyc.verifier.smt.terms import (
 
 @dataclass(frozen=True, slots=True)
 class BlockQuestion:
-    """A block as its CIDRs in text, and the runs of addresses (first, last) that are to be inside it."""
+    """A block as its CIDRs in text, and the address runs (first, last) that should be inside it."""
 
     family: int
     network: str
@@ -37,7 +37,7 @@ class BlockQuestion:
     runs: tuple[tuple[int, int], ...]
 
     def violated(self, terms: Terms) -> Term:
-        """Some address, every bit of it free, is in the block and in no run, or the other way round."""
+        """Some address, with every bit free, is in the block and in no run, or the other way round."""
         name = f"address{self.family}"
         address = terms.once(name, lambda: z3.BitVec(name, ADDRESS_BITS[self.family]))
         held = z3.Or(*(in_range(address, lo, hi) for lo, hi in self.runs))
@@ -71,7 +71,7 @@ def _question(block: AddressPeer, runs: list[tuple[int, int]]) -> tuple[BlockQue
 
 
 def _moved(network: Network, base: int) -> str:
-    """A network without `base` addresses before it, as text; its host bits stay zero."""
+    """A network shifted down by `base` addresses, as text; its host bits stay zero."""
     return str(type(network)((int(network.network_address) - base, network.prefixlen)))
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which selectors may select an endpoint: all but some that demand a namespace or a label it lacks.
+"""Candidate selectors of an endpoint: all but some that require a namespace or a label it lacks.
 
-A selector is filed under one of its demands, that which the fewest share: one of some values of a label,
-of the endpoint or of its namespace, or nothing, each with the namespace that it names, if it names one.
-An endpoint finds all that is filed under what it has. Whoever a selector selects meets all its demands,
-and so finds it.
+A selector is filed under one of its requirements, the one that the fewest selectors share. The key is
+one of some values of a label (of the endpoint or of its namespace) or nothing, together with the
+namespace that the selector names, if any. An endpoint looks up the keys that it has. An endpoint that a
+selector selects meets all its requirements, so the lookup finds that selector.
 """
 
 from collections import Counter
@@ -15,13 +15,13 @@ from policyc.ir.universe import Endpoint
 
 OWN, NAMESPACES = "own", "its namespace's"
 Key = tuple[str | None, str, str, str]
-"""The namespace that is named or None, whose label, its key, its value."""
+"""The namespace that is named or None, the owner of the label, its key, its value."""
 NO_LABEL = ("", "", "")
-"""In a key, that no label is demanded."""
+"""In a key: no label is required."""
 
 
 class Candidates:
-    """Finds the selectors, given by their bits, that an endpoint must be asked about."""
+    """Finds the selectors, given by their bits, that must be evaluated for an endpoint."""
 
     def __init__(self, selectors: Sequence[EndpointSelector]) -> None:
         demands = [_demands(selector) for selector in selectors]
@@ -32,7 +32,7 @@ class Candidates:
                 self._filed.setdefault(key, []).append((bit, selector))
 
     def of(self, endpoint: Endpoint) -> Iterator[tuple[int, EndpointSelector]]:
-        """(bit, selector) of all that may select the endpoint."""
+        """(bit, selector) of every selector that may select the endpoint."""
         own, theirs = endpoint.labels.items(), endpoint.namespace_labels.items()
         for namespace in (endpoint.namespace, None):
             yield from self._filed.get((namespace, *NO_LABEL), ())
@@ -42,7 +42,7 @@ class Candidates:
 
 
 def _demands(selector: EndpointSelector) -> list[tuple[Key, ...]]:
-    """What a selector demands, each as keys of which whoever it selects has one."""
+    """The requirements of a selector, each as keys of which a selected endpoint has one."""
     demands: list[tuple[Key, ...]] = []
     for whose, labels in ((OWN, selector.labels), (NAMESPACES, selector.namespace_labels)):
         for key, operator, values in ((r.key, r.operator, r.values) for r in labels.requirements):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sets of columns as masks: those whose signature a peer matches, those that a table cannot tell apart.
+"""Sets of columns as masks: columns that a peer matches, and columns that a table cannot distinguish.
 
-Reads signatures (selector bits, blocks, node conditions, named ports) and the Policy IR's peers. What
-`ir/decide.py` makes of the same signatures is not used.
+Reads signatures (selector bits, blocks, node conditions, named ports) and the Policy IR's peers. The
+results that `ir/decide.py` derives from the same signatures are not used.
 """
 
 from functools import cached_property
@@ -14,13 +14,13 @@ from policyc.ir.peers import AddressPeer, AnyPeer, EndpointPeer, NodePeer, Peer,
 from policyc.ir.selectors import AllOf, Not, OneOf
 
 ROWS_AT_ONCE = 64
-"""Rows whose cells are one key: few enough that the keys of all columns fit in memory."""
+"""The number of rows whose cells form one key: the keys of all columns must fit in memory."""
 
 
 class SignatureColumns:
-    """The columns of one partition, by what their signatures hold.
+    """The columns of one partition, by the contents of their signatures.
 
-    `bits` and `blocks` are those that may be asked for, as masks: -1 is all.
+    `bits` and `blocks` are those that rules may test, as masks: -1 is all.
     """
 
     def __init__(self, atoms: Atoms, bits: int = -1, blocks: int = -1) -> None:
@@ -85,7 +85,7 @@ class SignatureColumns:
                 assert_never(peer)
 
     def _of_nodes(self, peer: NodePeer) -> int:
-        """The columns of nodes of which the condition holds and that are where the peer wants them."""
+        """The columns of nodes that match the condition and the peer's location."""
         bit = self.atoms.vocabulary.node_of[peer.condition]
         found = 0
         for at, column in enumerate(self.atoms.columns):
@@ -98,7 +98,7 @@ class SignatureColumns:
 
     @cached_property
     def _by_bit(self) -> dict[int, int]:
-        """Selector -> the endpoint columns in whose signature it holds; addresses have none."""
+        """Selector -> the endpoint columns whose signature has it; addresses have none."""
         out: dict[int, int] = {}
         for at, column in enumerate(self.atoms.columns):
             if isinstance(column, EndpointColumn):
@@ -118,7 +118,7 @@ class SignatureColumns:
 
     @cached_property
     def by_named(self) -> dict[NamedNumbers, int]:
-        """Named-port numbers -> the columns that declare exactly those; addresses none (A19)."""
+        """Named-port numbers -> the columns that declare exactly those; addresses declare none (A19)."""
         columns = self.atoms.columns
         return bits_of_each(c.named if isinstance(c, EndpointColumn) else () for c in columns)
 

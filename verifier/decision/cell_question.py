@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The question of one cell: do its diagrams say what the rules that match there say?
+"""The question of one cell: do its diagrams agree with the rules that match there?
 
-Rule ids are renamed, one to one, in the order in which they are met: both sides compare them and read
-nothing else off them, so cells that differ in names alone ask one question.
+Rule ids are renamed, one to one, in order of first use. Both sides only compare ids, so cells that
+differ in names alone are one question.
 """
 
 from collections.abc import Callable
@@ -20,12 +20,12 @@ RULE_BITS = 32
 PASS, DENY, ALLOW, NOTE = "pass", "deny", "allow", "note"
 NO_RULE = -1
 NOT_ISOLATED = 0
-"""The renamed id of *not isolated, allowed*: the first that is met."""
+"""The renamed id of *not isolated, allowed*: the first id in the order of use."""
 
 RuleWords = tuple[AskedWords, str, int]
-"""What a matching rule asks, what it does, and its renamed id (NO_RULE for PASS)."""
+"""The services of a matching rule, its action, and its renamed id (NO_RULE for PASS)."""
 TierWords = tuple[int, tuple[RuleWords, ...]]
-"""A tier: the renamed id of its default deny (NO_RULE without one), its rules in deciding order."""
+"""A tier: the renamed id of its default deny (NO_RULE without one), its rules in evaluation order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def _tier_terms(tiers: tuple[TierWords, ...], terms: Terms) -> tuple[Term, Term]
 def _rule_terms(
     words: RuleWords, rest: tuple[Term, Term], after: tuple[Term, Term], terms: Terms
 ) -> tuple[Term, Term]:
-    """What a rule says where it matches, else what the rest of its tier says.
+    """The rule's decision where it matches, else the decision of the rest of its tier.
 
     Pairs are kept as long as `terms`, so their ids name them: cells with the same last rules share
     terms.

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lemma 3: each cell's diagrams give the action and the rule that the Policy IR gives.
 
-For every row, direction, column and service key. Rules that make notes have questions of their own:
-where is each of them met, as if it decided, and where do the ids say so? The policy's side reads the
-row's and the column's signatures (selector bits, blocks, named ports) and the Policy IR; columns that a
-row's rules and cells cannot tell apart are one question (`cell_question.py`), which names all that its
-answer depends on.
+Covers every row, direction, column and service key. Rules that make notes have questions of their own:
+where would such a rule match if it decided, and do the ids record it exactly there? The policy's side
+reads the row's and the column's signatures (selector bits, blocks, named ports) and the Policy IR.
+Columns that a row's rules and cells cannot distinguish are one question (`cell_question.py`), which
+names everything that its answer depends on.
 """
 
 from bisect import bisect_left
@@ -50,20 +50,20 @@ from policyc.verifier.decision.service_questions import (
 
 UNKNOWN_RULE = (1 << 32) - 1
 _IS_NOTED, _IS_DECIDED = 1, 2
-"""The numbers of a question about a note, beside NOT_ISOLATED."""
+"""The ids in a question about a note, beside NOT_ISOLATED."""
 Place = tuple[int, int, int]
 """(tier, policy within the tier, rule within the policy's direction)."""
 Selecting = tuple[tuple[int, int], ...]
 """(tier, policy within the tier) of each policy that selects a row, ascending."""
 Step = tuple[int, int]
-"""Of a diagram with renamed rules. Long questions are mostly made of the same steps and rules."""
+"""The steps of diagrams with renamed rules. Long questions mostly share the same steps and rules."""
 Part = tuple[int, int, NamedNumbers]
-"""What columns share: a cell, the matching rules (a mask over Frame.places), (egress) named ports."""
+"""The common data of columns: cell, matching rules (a mask over Frame.places), (egress) named ports."""
 
 
 @dataclass(frozen=True, slots=True)
 class _TierFrame:
-    """A tier at a row: the id of its default deny, and (place, what it does, id) of its rules.
+    """A tier at a row: the id of its default deny, and (place, action, id) of its rules.
 
     The rules have the bits from `first` on.
     """
@@ -75,7 +75,7 @@ class _TierFrame:
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """What the policies that select a row say in one direction, whoever the peer is."""
+    """The policies that select a row, in one direction, for any peer."""
 
     places: tuple[Place, ...]
     tiers: tuple[_TierFrame, ...]
@@ -96,7 +96,7 @@ class CellLemma:
         self._groups: dict[Direction, list[tuple[int, int]]] = {}
 
     def obligations(self) -> Iterator[Obligation]:
-        """Every obligation; equal questions may come again."""
+        """Every obligation; equal questions may occur again."""
         for direction in Direction:
             for index, row in enumerate(self.decision.atoms.rows):
                 yield from self._of_row(direction, index, row)
@@ -145,7 +145,7 @@ class CellLemma:
                 entry = _entry(tier, policy, direction, place[2], rule)
                 rules.append((place, _does(rule.action), self._id(entry)))
                 places.append(place)
-            if default is not None or rules:  # a tier that says nothing lets everything go on
+            if default is not None or rules:  # a tier without a matching rule passes everything on
                 its_default = None if default is None else self._id(default)
                 first = len(places) - len(rules)
                 tiers.append(_TierFrame(its_default, first, tuple(rules)))
@@ -163,7 +163,7 @@ class CellLemma:
     def _parts(
         self, direction: Direction, frame: _Frame, owns: tuple[int, ...], cells: tuple[int, ...]
     ) -> Iterator[tuple[Part, int]]:
-        """A row's columns, as masks, by all that can matter; `cells` is the row of the table."""
+        """A row's columns, as masks, by everything that can matter; `cells` is the row of the table."""
         parts = ColumnParts(self._columns_by_cell(direction, cells))
         for bit, place in enumerate(frame.places):
             parts.match(bit, self._columns_of(direction, place) & owns[bit])
@@ -197,7 +197,7 @@ class CellLemma:
         return self._masks[direction, place]
 
     def _where_own(self, direction: Direction, place: Place, row: Row) -> int:
-        """The columns of the families in which a rule's own side holds of the row."""
+        """The columns of the families in which a rule's own side holds for the row."""
         own = self._policy(place[0], place[1]).rules(direction)[place[2]].own
         if isinstance(own, AnyPeer):
             return self._columns.every
@@ -232,7 +232,7 @@ class CellLemma:
     def _question(
         self, direction: Direction, frame: _Frame, part: Part, named: NamedNumbers
     ) -> CellQuestion:
-        """The question of a part: rule ids in it are renamed in the order in which they are met."""
+        """The question of a part: its rule ids are renamed in order of first use."""
         index, matched, _ = part
         asked = self._asked_words.setdefault((direction, named), {})
         numbers = {self._not_isolated: 0}
@@ -267,7 +267,7 @@ class CellLemma:
         return CellQuestion(tuple(tiers), diagrams[cell.action], decides)
 
     def _notes_of(self, frame: _Frame, part: Part) -> list[int]:
-        """The rules whose notes matter in a part: those that match there, or that its ids name."""
+        """The rules whose notes matter in a part: the rules that match there, or that its ids name."""
         cell = self.decision.cells[part[0]]
         leaves = {leaf for _, leaf in self.decision.diagrams[cell.rule]}
         found = {note for leaf in leaves for note in self._notes.get(leaf, ())}
@@ -280,7 +280,7 @@ class CellLemma:
     def _note_question(
         self, direction: Direction, frame: _Frame, part: Part, named: NamedNumbers, note: int
     ) -> CellQuestion:
-        """Where a rule is met that makes notes: as if it allowed, and all that decides denied."""
+        """Where a rule that makes notes is reached: as if it allowed, and every deciding rule denied."""
         asked = self._asked_words.setdefault((direction, named), {})
         tiers: list[TierWords] = []
         for tier in frame.tiers:
@@ -319,7 +319,7 @@ class CellLemma:
 
     @cached_property
     def _notes(self) -> dict[int, tuple[int, ...]]:
-        """Id -> the ids of the rules that it says were met before."""
+        """Id -> the ids of the rules that it records as noted before."""
         return {
             rule: tuple(self._id(note) for note in entry.notes)
             for rule, entry in enumerate(self.decision.rules)
@@ -333,7 +333,7 @@ class CellLemma:
         return frozenset(at for at, entry in rules if entry.makes_note and not entry.notes)
 
     def _asked(self, direction: Direction, place: Place, named: NamedNumbers) -> AskedWords:
-        """What a rule asks of a destination that declares `named`."""
+        """The services of a rule at a destination that declares `named`."""
         rule = self._policy(place[0], place[1]).rules(direction)[place[2]]
         ports = self.decision.atoms.vocabulary.named_ports
         numbers = {ports[index]: found for index, found in named}
@@ -353,12 +353,12 @@ class CellLemma:
         return RuleEntry("default-deny", tier.unmatched, tier.name, direction, names)
 
     def _id(self, entry: RuleEntry) -> int:
-        """The id that must decide; one past all rules where there is no such entry: never equal."""
+        """The id that must decide; if there is no such entry, one past all rules: never equal."""
         return self._ids.get(entry, UNKNOWN_RULE)
 
 
 def _peer_leaves(policies: PolicySet) -> set[Leaf]:
-    """What rules ask of the other side."""
+    """The leaves that rules test on the peer."""
     return {
         leaf
         for tier in policies.tiers
@@ -402,7 +402,7 @@ def _joined(steps: Iterable[tuple[int, int]]) -> Diagram:
 
 
 def _in_order(tier: Tier, t: int, policies: list[int], direction: Direction) -> list[Place]:
-    """The places of a tier's rules in the order in which the first match decides."""
+    """The places of a tier's rules in evaluation order for first match."""
     places = [(t, p, r) for p in policies for r in range(len(tier.policies[p].rules(direction)))]
     if tier.mode is TierMode.DENY_WINS:
         places.sort(key=lambda at: tier.policies[at[1]].rules(direction)[at[2]].action.place)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns split into parts by which rules match them, however many rules and parts there are.
+"""Columns split into parts by the rules that match them, fast for many rules and many parts.
 
-A rule costs what the fewer are of the parts that there are and of the columns that it matches, or that
-it does not match: with a rule for each of ten thousand peers nobody goes through all parts for each.
+The cost of a rule is the smaller of two numbers: the parts so far, and the columns that it matches or
+does not match. So a rule for each of ten thousand peers does not need a pass over all parts.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,10 +14,10 @@ CellPart = tuple[int, int, int]
 
 
 class ColumnParts:
-    """The columns of one row, by their cells and by the rules that were told of.
+    """The columns of one row, by their cells and by the rules given so far.
 
-    A part holds the rules in which it differs from `_usual`, the rules that match most columns. Which
-    part a column is in is known once walking through the parts has cost as much as finding out.
+    A part holds the rules in which it differs from `_usual`, the rules that match most columns. The
+    index from column to part is built once scanning the parts has cost as much as building it.
     """
 
     def __init__(self, cells: Sequence[tuple[int, int]]) -> None:
@@ -33,7 +33,7 @@ class ColumnParts:
         self._n_rules = 0
 
     def match(self, rule: int, columns: int) -> None:
-        """The rule matches these columns; rules come with ascending numbers, each once."""
+        """Record that the rule matches these columns; rules come with ascending numbers, each once."""
         bit = 1 << rule
         self._n_rules = rule + 1
         others = self._every & ~columns
@@ -50,7 +50,7 @@ class ColumnParts:
                 self._split(part, hit, bit)
 
     def found(self) -> list[CellPart]:
-        """All parts: cells in the order given; in each, first what the first rule does not match."""
+        """All parts: cells in the order given, columns without the first rule's match first."""
         matched = [self._usual ^ unusual for unusual in self._unusual]
 
         def place(part: int) -> tuple[int, int]:
@@ -63,7 +63,7 @@ class ColumnParts:
         ]
 
     def _that_may_meet(self, columns: int) -> Iterable[int]:
-        """Some of the parts, each once, among them all that have one of these columns."""
+        """Some parts, each once, which include all that have one of these columns."""
         n_parts, n_columns = len(self._columns), columns.bit_count()
         if n_columns >= n_parts:
             return range(n_parts)
@@ -82,7 +82,7 @@ class ColumnParts:
         return found
 
     def _split(self, part: int, hit: int, bit: int) -> None:
-        """Part in two; the smaller is the new one, so that few columns change their part."""
+        """Split in two; the smaller part is the new one, so that few columns change their part."""
         rest = self._columns[part] & ~hit
         unusual = self._unusual[part]
         stays, goes = (rest, unusual), (hit, unusual | bit)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rule entries say what the policies say: status, messages and the node's own folding believe them.
+"""Check that the rule entries agree with the policies: status, messages and the node's folding use them.
 
-Every id is a reserved rule, one rule of one policy, or one default deny, and nothing stands twice;
-places (file, line, path) are compared too. One of these may stand again with notes, which are rules of
-its direction that make notes, in the order of their ids.
+Every id is a reserved rule, one rule of one policy, or one default deny, and no entry occurs twice.
+Places (file, line, path) are compared too. An entry may occur again with notes: rules of its direction
+that make notes, in the order of their ids.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ from policyc.verifier.decision.outcome import Broken
 
 
 def entry_faults(policies: PolicySet, decision: DecisionIR) -> Iterator[Broken]:
-    """What is wrong with the entries. Needs tables of the same frame as the policies (`unseen`)."""
+    """The faults of the entries. Needs tables of the same frame as the policies (`unseen`)."""
     if decision.rules[: len(RESERVED_RULES)] != RESERVED_RULES:
         yield _broken("the reserved rules are not in their place")
     if len(set(decision.rules)) != len(decision.rules):
@@ -40,7 +40,7 @@ def entry_faults(policies: PolicySet, decision: DecisionIR) -> Iterator[Broken]:
 
 
 def _is_noted(entry: RuleEntry, ids: Mapping[RuleEntry, int]) -> bool:
-    """Without its notes it is an entry, and so is each note; all have their places."""
+    """Whether it is an entry without its notes, and so is each note; all have their places."""
     found = {known: known for known in ids}
     parts = (entry.without_notes, *entry.notes)
     return (
@@ -53,7 +53,7 @@ def _is_noted(entry: RuleEntry, ids: Mapping[RuleEntry, int]) -> bool:
 
 
 def _expected(policies: PolicySet, decision: DecisionIR) -> Iterator[tuple[int, RuleEntry]]:
-    """(id in the tables, what its entry must be) of every rule."""
+    """(id in the tables, expected entry) of every rule."""
     for tier, table in zip(policies.tiers, decision.tables, strict=True):
         for policy, its_table in zip(tier.policies, table.policies, strict=True):
             name = policy.title
@@ -77,7 +77,7 @@ def _expected(policies: PolicySet, decision: DecisionIR) -> Iterator[tuple[int, 
 
 
 Isolating = dict[tuple[str, Direction | None], tuple[int, Origin]]
-"""(policy, direction in which it isolates) -> its place in the tier's order, and in its file."""
+"""(policy, direction in which it isolates) -> its position in the tier's order, and in its file."""
 
 
 def _isolating(tier: Tier) -> Isolating:

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prove that a Decision IR means what its Policy IR means, for every flow of the universe.
+"""Prove that a Decision IR means the same as its Policy IR, for every flow of the universe.
 
-Takes policies, a universe (None: whatever could exist) and a Decision IR. Z3 judges; `ir/decide.py` and
-`ir/fold.py`, which made the tables, are not used. Five lemmas:
+Input: policies, a universe (None: everything that could exist) and a Decision IR. Z3 decides;
+`ir/decide.py` and `ir/fold.py`, which made the tables, are not used. Five lemmas:
 
-0. *Form* (`form.py`): ids lead somewhere, numbers fit, diagrams are functions, the vocabulary is
+0. *Form* (`form.py`): ids are valid, numbers fit, diagrams are functions, the vocabulary is
    complete.
 1. *Addresses* (`addresses.py`): every address falls into the blocks it is in.
-2. *Placement* (`placement.py`): every endpoint stands in its row and columns; for the bundle of a node,
-   every endpoint in its columns and the node's own in their rows.
-3. *Cells* (`cells.py`): every cell says what the policies say, for every service.
+2. *Placement* (`placement.py`): every endpoint is in its row and columns. For the bundle of a node,
+   every endpoint is in its columns, and the node's own endpoints are in their rows.
+3. *Cells* (`cells.py`): every cell agrees with the policies, for every service.
 4. *Unseen signatures* (`unseen.py`, `entries.py`): the tables and rule entries that the node folds mean
    the policies.
 
-0 to 3 give equality on the universe's endpoints and every address; 4 carries it to endpoints that
-appear later. What is trusted: Z3, the reading of services and prefixes in `terms.py`, the renaming of
-ports in `port_order.py`, and that a packet's fields are what the datapath says they are.
+Lemmas 0 to 3 give equality on the universe's endpoints and every address. Lemma 4 extends it to
+endpoints that appear later. Trusted: Z3, the reading of services and prefixes in `terms.py`, the
+renaming of ports in `port_order.py`, and that the datapath reads a packet's fields correctly.
 """
 
 from collections.abc import Container, Iterator
@@ -47,8 +47,8 @@ def prove_decision(
 ) -> Outcome:
     """Proved, Refuted at the first obligation that fails, or Undecided.
 
-    `subjects`: the pods (qualified names) that the decision has rows for, None for all. Questions that
-    `ledger` has are not asked again.
+    `subjects`: the pods (qualified names) that have rows in the decision, None for all. Questions in
+    `ledger` are not solved again.
     """
     return discharge(_obligations(policies, universe, decision, subjects), ledger)
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lemma 0: the Decision IR has the form that the other lemmas, the seeds and the node rely on.
 
-Every id leads somewhere, every number fits the bits that hold it, every diagram is a function, nothing
-stands twice, and the vocabulary has all that the policies read. Python's unbounded integers would wrap
-into Z3's bit vectors, and a negative id would count from the end: such an IR is refuted here, before
+Every id is valid, every number fits the bits that hold it, every diagram is a function, no entry occurs
+twice, and the vocabulary has everything that the policies read. Python's unbounded integers would wrap
+in Z3's bit vectors, and a negative id would count from the end. Such an IR is refuted here, before
 either happens.
 """
 
@@ -42,7 +42,7 @@ LAST_KEY = ALL_SERVICES.spans[-1][1]
 def form_faults(
     policies: PolicySet, decision: DecisionIR, is_partition_known: bool = False
 ) -> Iterator[Broken]:
-    """What is wrong with the form; the words name the first fault of each part.
+    """The faults of the form; the words name the first fault of each part.
 
     `is_partition_known`: lists, addresses and columns are those of a decision that was proved.
     """
@@ -64,7 +64,7 @@ def _partition(decision: DecisionIR) -> Iterator[str]:
 
 
 def _lists(decision: DecisionIR) -> Iterator[str]:
-    """Nothing stands twice in the vocabulary."""
+    """No entry of the vocabulary occurs twice."""
     v = decision.atoms.vocabulary
     for name, items in (
         ("selectors", v.selectors),
@@ -77,7 +77,7 @@ def _lists(decision: DecisionIR) -> Iterator[str]:
 
 
 def _vocabulary(policies: PolicySet, decision: DecisionIR) -> Iterator[str]:
-    """Nothing that the policies read is missing, from the lists or from the masks over them."""
+    """Nothing that the policies read is missing from the lists or from the masks over them."""
     v = decision.atoms.vocabulary
     for mask, items in (
         (v.subject_bits, v.selectors),
@@ -103,9 +103,9 @@ def _vocabulary(policies: PolicySet, decision: DecisionIR) -> Iterator[str]:
 
 
 def _reads_known(rule: Rule, v: Vocabulary, ports: int) -> bool:
-    """The vocabulary has every selector, block, node and named port of a rule, and all it asks for.
+    """The vocabulary has every selector, block, node and named port of a rule, and all its requirements.
 
-    Source ports are nothing that tables can hold.
+    Source ports cannot be stored in tables.
     """
     if rule.source_ports is not None:
         return False
@@ -121,7 +121,7 @@ def _reads_known(rule: Rule, v: Vocabulary, ports: int) -> bool:
 
 
 def _knows(leaf: Leaf, v: Vocabulary, bits: int, blocks: int) -> bool:
-    """The vocabulary has a leaf, among the selectors and blocks that are asked of its side."""
+    """The vocabulary has a leaf, among the selectors and blocks that rules test on its side."""
     match leaf:
         case EndpointPeer(selector):
             return _has(v.bit_of, selector, bits)
@@ -181,7 +181,7 @@ def _rows(decision: DecisionIR) -> Iterator[str]:
 
 
 def _are_own(blocks: int, family: int, decision: DecisionIR) -> bool:
-    """Some address is in exactly these of the blocks that rules ask of a subject; or it has none."""
+    """Some address is in exactly these of the blocks that rules test on a subject; or it has none."""
     own = decision.atoms.vocabulary.own_blocks
     atoms = decision.atoms.classifier.addresses[family]
     return blocks == 0 or any(blocks == mask & own for mask in atoms.blocks)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a proof is made of, and its three outcomes."""
+"""The parts of a proof, and its three outcomes."""
 
 import hashlib
 from collections.abc import Iterable, Iterator
@@ -21,11 +21,11 @@ from policyc.verifier.smt.terms import Term
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """What is wrong with a Decision IR: the lemma, the words, and where known the place.
+    """The fault of a Decision IR: the lemma, the words, and the place if it is known.
 
-    `columns` is a mask; `key` a service key and `address` a number, from the solver's model, ports and
-    addresses under their own names again. Before there is a model, `address` is what the question's
-    address 0 stands for.
+    `columns` is a mask. `key` is a service key and `address` a number, from the solver's model, with
+    ports and addresses renamed back. Before there is a model, `address` is the address that the
+    question's address 0 stands for.
     """
 
     lemma: str
@@ -39,22 +39,22 @@ class Broken:
 
 
 class Question(Protocol):
-    """What an obligation asks, and all that its answer depends on.
+    """The question of an obligation, with everything that its answer depends on.
 
-    A frozen dataclass of plain values (numbers, texts, tuples of them), so that its `repr` says
-    everything: equal texts are equal questions, in this run and in any later one of this release.
+    A frozen dataclass of plain values (numbers, texts, tuples of them), so its `repr` is complete: equal
+    texts are equal questions, in this run and in any later one of this release.
     """
 
     def violated(self, terms: Terms) -> Term:
-        """The term that must be unsatisfiable, made of the question's values and nothing else."""
+        """The term that must be unsatisfiable, made from the question's values alone."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Obligation:
-    """A question whose term must be unsatisfiable, and what is wrong where it is not.
+    """A question whose term must be unsatisfiable, and the fault if it is not.
 
-    `places`: how the ports in the question were renamed, where they were.
+    `places`: how the ports in the question were renamed, if they were.
     """
 
     question: Question
@@ -70,7 +70,7 @@ class Ledger(Protocol):
         ...
 
     def add(self, digest: bytes) -> None:
-        """Note that this question is proved."""
+        """Record that this question is proved."""
         ...
 
 
@@ -107,9 +107,9 @@ BATCH = 64
 
 
 def discharge(obligations: Iterable[Obligation | Broken], ledger: Ledger | None = None) -> Outcome:
-    """Have Z3 judge all questions, ports renamed, each once; the first that fails ends it.
+    """Have Z3 decide all questions, ports renamed, each once; the first that fails ends it.
 
-    What the ledger has is not asked again, what is proved is added to it.
+    Questions in the ledger are not solved again, proved ones are added to it.
     """
     given = _Counted(obligations)
     terms = Terms()
@@ -126,7 +126,7 @@ def discharge(obligations: Iterable[Obligation | Broken], ledger: Ledger | None 
 
 
 class _Counted:
-    """Obligations, and how many of them were looked at; equal ones count each."""
+    """Obligations, and how many of them were handled; equal ones count each."""
 
     def __init__(self, obligations: Iterable[Obligation | Broken]) -> None:
         self._obligations = obligations
@@ -141,7 +141,7 @@ class _Counted:
 def _batches(
     obligations: Iterable[Obligation | Broken], ledger: Ledger | None
 ) -> Iterator[list[Obligation] | Broken]:
-    """What is to be judged: no question twice, under its own ports or renamed, none of the ledger's."""
+    """The questions to solve: none twice, under its own ports or renamed, none from the ledger."""
     batch: list[Obligation] = []
     given: set[Question] = set()
     asked: set[Question] = set()
@@ -166,14 +166,14 @@ def _batches(
 
 
 def _is_new(question: Question, among: set[Question]) -> bool:
-    """Note a question; whether it is new. Its hash, which takes time, is asked for once."""
+    """Record a question; whether it is new. Its hash is slow, so it is computed once."""
     before = len(among)
     among.add(question)
     return len(among) > before
 
 
 def _renamed(obligation: Obligation, order: PortOrder) -> Obligation:
-    """The obligation as it is judged."""
+    """The obligation as it is solved."""
     question = obligation.question
     if not isinstance(question, ServiceQuestion):
         return obligation
@@ -198,7 +198,7 @@ def _judge(batch: list[Obligation], terms: Terms) -> Refuted | Undecided | None:
 
 
 def _placed(obligation: Obligation, model: Term) -> Broken:
-    """What is broken, with the model's service key and address."""
+    """The fault, with the model's service key and address."""
     broken = obligation.broken
     values = {name.name(): model[name] for name in model.decls()}
     key = values.get("service")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lemma 2: every endpoint stands in the row and columns that its labels, ports and addresses ask for.
+"""Lemma 2: every endpoint is in the row and columns that its labels, ports and addresses require.
 
-A finite check, by the reference semantics' own `selects`; who surely lacks what a selector asks for is
-not asked about (`candidates.py`).
+A finite check, by the reference semantics' own `selects`. A selector whose requirements an endpoint
+certainly lacks is skipped (`candidates.py`).
 """
 
 from collections.abc import Container, Iterator
@@ -20,9 +20,9 @@ from policyc.verifier.decision.outcome import Broken
 def placement_faults(
     universe: Universe, decision: DecisionIR, subjects: Container[str] | None = None
 ) -> Iterator[Broken]:
-    """What is wrong with the places of the universe's endpoints.
+    """The faults in the places of the universe's endpoints.
 
-    Every one stands in its columns; in its row, too, if it is among `subjects` (None: all are).
+    Every endpoint is in its columns; in its row, too, if it is among `subjects` (None: all are).
     """
     atoms = decision.atoms
     v = atoms.vocabulary
@@ -50,7 +50,7 @@ def placement_faults(
 def _row_faults(
     endpoint: Endpoint, decision: DecisionIR, candidates: Candidates
 ) -> Iterator[Broken]:
-    """What is wrong with an endpoint's place as subject."""
+    """The faults in an endpoint's place as subject."""
     atoms, v = decision.atoms, decision.atoms.vocabulary
     name = endpoint.qualified_name
     row = Row(
@@ -61,20 +61,20 @@ def _row_faults(
     )
     index = atoms.row_of.get(name, -1)
     if index < 0 and v.own_blocks and not endpoint.addresses_known:
-        return  # its row depends on an address that nobody knows yet
+        return  # its row depends on an address that is not known yet
     if index < 0 or not _is_row(atoms.rows[index], row, endpoint):
         yield Broken("placement", f"{name} is in the wrong row", row=index)
 
 
 def _is_row(found: Row, wanted: Row, endpoint: Endpoint) -> bool:
-    """The row it stands in; under addresses that are not known, all but their blocks."""
+    """Whether it is the endpoint's row; if addresses are unknown, apart from their blocks."""
     if endpoint.addresses_known:
         return found == wanted
     return (found.bits, found.named) == (wanted.bits, wanted.named)
 
 
 def _own_blocks(decision: DecisionIR, endpoint: Endpoint, family: int) -> int:
-    """The blocks that rules ask of a subject's own address and that hold this one."""
+    """The blocks that rules test on a subject's own address and that contain this one."""
     address = endpoint.address(family)
     v = decision.atoms.vocabulary
     if not v.own_blocks:
@@ -87,7 +87,7 @@ def _own_blocks(decision: DecisionIR, endpoint: Endpoint, family: int) -> int:
 
 
 def _node_faults(node: Node, decision: DecisionIR) -> Iterator[Broken]:
-    """Where rules read nodes, a node has a column under each address, near and far."""
+    """If rules read nodes, a node has a column under each address, near and far."""
     v = decision.atoms.vocabulary
     if not v.reads_nodes:
         return

@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A question with its ports renamed by their order, so that another number is the same question.
+"""Renaming of a question's ports by their order, so that equal questions about other ports are one.
 
-All that a question reads of its free service key is: its kind; whether it is at or above certain keys,
-the *cuts* (`lo` and `hi + 1` of each range, the first key of each step of a diagram); and, of a key that
-is no port, the ICMP type and code or the protocol number. So of the ports only their order matters:
-the cuts among those of TCP become 1, 2, 3 and so on, those of UDP and of SCTP likewise. The first key of
-each kind stays, and so does all behind SCTP.
+A question reads three things of its free service key: its kind; whether it is at or above certain keys,
+the *cuts* (`lo` and `hi + 1` of each range, the first key of each step of a diagram); and, for a key
+that is not a port, the ICMP type and code or the protocol number. So only the order of the ports
+matters. The cuts among TCP ports become 1, 2, 3 and so on, and likewise for UDP and for SCTP. The first
+key of each kind stays, and so do all keys above SCTP.
 
-Why the answer stays. The renaming is strictly increasing on the cuts, and none leaves its kind. To a key
-that is no port belongs the same key in the other question; to a port, the last cut at or below it (or
-the first key of its kind) under its name in the other question. The two are of one kind and at or above
-the same cuts, so every comparison comes out the same. With the same truth values for what else is free
-(selectors, blocks, nodes, named ports) one of them violates its question if and only if the other does.
+Why the answer stays the same. The renaming is strictly increasing on the cuts, and no cut leaves its
+kind. A key that is not a port corresponds to the same key in the other question. A port corresponds to
+the renamed last cut at or below it (or to the first key of its kind). The two keys are of one kind and
+at or above the same cuts, so every comparison has the same result. With the same truth values for the
+other free variables (selectors, blocks, nodes, named ports), one key violates its question if and only
+if the other key does.
 
-The cuts of both sides are one set, and both sides are renamed by it: a table that is off by one port
-has a cut that the policies do not have, and keeps it. No two cuts become one, and nothing is computed
-of ranges: what the policies and the tables say is compared by Z3, as before.
+The cuts of both sides are one set, and both sides are renamed by it. A table that is off by one port has
+a cut that the policies do not have, and keeps it. No two cuts become one, and no ranges are computed: Z3
+compares the policies and the tables as before.
 """
 
 from collections.abc import Collection
@@ -37,34 +38,34 @@ from policyc.verifier.smt.terms import KIND_OF_PROTOCOL
 KIND_SIZE = 1 << 16
 """Keys of one kind."""
 NOT_PORTS = Kind.ICMP * KIND_SIZE
-"""The first key that is no port; none is behind it."""
+"""The first key that is not a port; no port is above it."""
 END = ALL_SERVICES.spans[-1][1] + 1
-"""The key behind the last."""
+"""The key after the last."""
 _FIRST_KEY = {p.value: kind * KIND_SIZE for p, kind in KIND_OF_PROTOCOL.items()}
 
 _NAMES_AT_ONCE = 256
-"""Sets of cuts whose names are kept: each may be long, and questions of the same come together."""
+"""Sets of cuts whose names are cached: each may be long, and equal sets come in sequence."""
 
 Places = dict[int, int]
-"""What each cut of a question is called when its ports are renamed."""
+"""The new name of each cut of a question whose ports are renamed."""
 ServiceQuestion = CellQuestion | RuleQuestion
 """The questions that have a service key."""
 
 
 def in_order(question: ServiceQuestion) -> tuple[ServiceQuestion, Places]:
-    """The question with its ports renamed, and how."""
+    """The question with its ports renamed, and the renaming."""
     return PortOrder().renamed(question)
 
 
 class PortOrder:
-    """Renames the ports of many questions; what they have in common is worked out once."""
+    """Renames the ports of many questions; common parts are computed once."""
 
     def __init__(self) -> None:
         self._names = lru_cache(_NAMES_AT_ONCE)(_Names)
         self._cuts: dict[AskedWords, tuple[int, ...]] = {}
 
     def renamed(self, question: ServiceQuestion) -> tuple[ServiceQuestion, Places]:
-        """The question with its ports renamed, and how."""
+        """The question with its ports renamed, and the renaming."""
         match question:
             case CellQuestion():
                 return self._cell(question)
@@ -95,7 +96,7 @@ class PortOrder:
 
 
 class _Names:
-    """What the ports of questions with these cuts are called, and what rules then ask."""
+    """The new names of the ports of questions with these cuts, and the rules' renamed services."""
 
     def __init__(self, cuts: tuple[int, ...]) -> None:
         self.places = places_of(cuts)
@@ -122,7 +123,7 @@ def places_of(cuts: Collection[int]) -> Places:
 
 
 def original(key: int, places: Places) -> int:
-    """The key of the question that belongs to a key of the renamed one."""
+    """The key of the question that corresponds to a key of the renamed one."""
     if key >= NOT_PORTS:
         return key
     first = key - key % KIND_SIZE
@@ -156,7 +157,7 @@ def _entries(words: tuple[PortWords, ...], places: Places) -> tuple[PortWords, .
 
 
 def _cuts(words: PortWords) -> tuple[int, ...]:
-    """Where what is asked begins, and where it has ended."""
+    """The keys where the services of a rule begin, and where they have ended."""
     match words:
         case ("range", protocol, lo, hi):
             if not (0 <= lo < KIND_SIZE and 0 <= hi < KIND_SIZE):
@@ -170,7 +171,7 @@ def _cuts(words: PortWords) -> tuple[int, ...]:
 
 
 def _entry(words: PortWords, places: Places) -> PortWords:
-    """An entry with its ports renamed. Words that are not known here could hold one: InternalError."""
+    """An entry with its ports renamed. Unknown words could hold a port: InternalError."""
     match words:
         case ("range", protocol, lo, hi):
             first = _FIRST_KEY[protocol]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lemma R: a node's Decision IR says of its rows what that of the whole cluster says.
+"""Lemma R: the rows of a node's Decision IR agree with those of the whole cluster's Decision IR.
 
-So what was proved of the whole holds of the part: for every local subject, against every peer. A finite
-check, cell by cell; `ir/restrict.py`, which made the part, is not used.
+So a proof of the whole holds for the part: for every local subject, against every peer. A finite check,
+cell by cell; `ir/restrict.py`, which made the part, is not used.
 """
 
 from collections.abc import Collection, Iterator
@@ -17,7 +17,7 @@ LEMMA = "restriction"
 def restriction_faults(
     whole: DecisionIR, part: DecisionIR, subjects: Collection[str]
 ) -> Iterator[Broken]:
-    """What is wrong with the part; `subjects` are the qualified names of the node's pods."""
+    """The faults of the part; `subjects` are the qualified names of the node's pods."""
     if part.atoms.classifier != whole.atoms.classifier or part.atoms.columns != whole.atoms.columns:
         yield Broken(LEMMA, "the part has other columns than the whole")
         return
@@ -36,7 +36,7 @@ def restriction_faults(
 
 
 def _tables(whole: DecisionIR, part: DecisionIR, rows: list[int]) -> Iterator[Broken]:
-    """Every cell has the diagrams that it has in the whole."""
+    """Every cell has the same diagrams as in the whole."""
     equal: set[tuple[int, int]] = set()
     for direction in Direction:
         table = part.table(direction)

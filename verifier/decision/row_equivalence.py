@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prove some rows of a Decision IR, of which all else was proved before (`equivalence.py`)."""
+"""Prove some rows of a Decision IR whose other rows were proved before (`equivalence.py`)."""
 
 from collections.abc import Collection, Iterator, Sequence
 
@@ -23,9 +23,9 @@ from policyc.verifier.decision.unseen import unseen_obligations
 def prove_rows(policies: PolicySet, decision: DecisionIR, ledger: Ledger | None = None) -> Outcome:
     """Proved, Refuted at the first obligation that fails, or Undecided.
 
-    `decision` has the rows that some changed policies select, before or after the change, and `policies`
-    all that select any of them: no other can matter to a row. The addresses, the columns and the places
-    of endpoints are those of the decision that was proved, as the vocabulary is.
+    `decision` has the rows that some changed policies select, before or after the change. `policies` are
+    all policies that select any of these rows: no other can matter to a row. The addresses, the columns
+    and the places of endpoints are those of the decision that was proved, and so is the vocabulary.
     """
     return discharge(_obligations(policies, decision), ledger)
 
@@ -39,8 +39,8 @@ def is_all_that_matters(
 ) -> bool:
     """Whether the chosen (rows, policies) are all that the changed policies can matter to.
 
-    `before` and `now` are the subjects' bits of all policies, `changed` the policies whose text is
-    another one: a policy whose subject is another is among them.
+    `before` and `now` are the subjects' bits of all policies. `changed` are the policies whose text
+    changed; policies whose subject changed are among them.
     """
     chosen_rows, chosen_policies = map(frozenset, chosen)
     moved = {at for at, (one, other) in enumerate(zip(before, now, strict=True)) if one != other}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The question of one rule: does it match in the tables what it matches in the Policy IR?
+"""The question of one rule: does it match the same in the tables as in the Policy IR?
 
-Every selector bit, block, node condition and named port is free, so their indices are names: they are
-renamed, one to one, in the order in which they are met, and rules of one shape ask one question.
+Every selector bit, block, node condition and named port is free, so their indices are only names. They
+are renamed, one to one, in order of first use, so that rules of one shape are one question.
 """
 
 from collections.abc import Callable, Iterable
@@ -38,7 +38,7 @@ Rename = Callable[[str, int], int]
 
 @dataclass(frozen=True, slots=True)
 class RuleQuestion:
-    """The own side, the peers and the services by the policy, and by the tables.
+    """The own side, the peers and the services, in the policy and in the tables.
 
     A service of the tables is `(lo, hi)` keys, or the words of a named port.
     """
@@ -52,7 +52,7 @@ class RuleQuestion:
     table_excepts: tuple[PortWords, ...]
 
     def violated(self, terms: Terms) -> Term:
-        """Some flow matches by the one and not by the other."""
+        """Some flow matches in one and not in the other."""
         by_policy = z3.And(
             _peer(self.own, OWN, terms), _peer(self.peers, OTHER, terms), terms.asked(self.asked)
         )
@@ -136,7 +136,7 @@ def _table_words(peer: TablePeer, rename: Rename) -> PeerWords:
 
 
 def _peer(words: PeerWords, side: str, terms: Terms) -> Term:
-    """The term of a peer; the own side is an endpoint, and so no node."""
+    """The term of a peer; the own side is an endpoint, and so not a node."""
     match words:
         case ("and", *parts):
             return z3.And(*(_peer(part, side, terms) for part in parts))
@@ -155,13 +155,13 @@ def _peer(words: PeerWords, side: str, terms: Terms) -> Term:
 
 
 def _free(side: str, kind: str, index: int, terms: Terms) -> Term:
-    """A selector bit, a block or a node that holds or does not: any pod, any address, any node."""
+    """A free selector bit, block or node: any pod, any address, any node."""
     name = f"{side} {kind}{index}"
     return terms.once(name, lambda: z3.Bool(name))
 
 
 def _is_there(where: Where) -> Term:
-    """The node is where a peer wants it; whether it is the subject's own is free."""
+    """The node has the location that a peer requires; whether it is the subject's own is free."""
     is_local = z3.Bool("the subject's own node")
     match where:
         case Where.ANYWHERE:

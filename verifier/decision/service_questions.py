@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rule asks of a service, in plain values: the words that questions are made of.
+"""The services of a rule in plain values: the words from which questions are built.
 
-A named port stands for what the destination declares under it: the numbers, where they are known
-(`declared`), or a free truth value (`free`). Terms are made from the words alone, by `terms.asks_for`.
+A named port stands for what the destination declares under it: the numbers, if they are known
+(`declared`), or a free truth value (`free`). `terms.asks_for` builds terms from these words alone.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -30,19 +30,19 @@ from policyc.verifier.smt.terms import (
 PortWords = tuple[Any, ...]
 """The kind of a port entry and its numbers."""
 AskedWords = tuple[tuple[PortWords, ...], tuple[PortWords, ...]]
-"""A rule's port entries, and those it excepts: each once, ascending."""
+"""A rule's port entries, and its excepted ones: each once, ascending."""
 NamedWords = Callable[[NamedPort], Iterable[PortWords]]
 
 
 def asked_words(
     ports: Iterable[Ports], except_ports: Iterable[Ports], named: NamedWords
 ) -> AskedWords:
-    """A rule's ports in words; `named` says what stands for a named port."""
+    """A rule's ports in words; `named` gives the words for a named port."""
     return words_of(ports, named), words_of(except_ports, named)
 
 
 def words_of(entries: Iterable[Ports], named: NamedWords) -> tuple[PortWords, ...]:
-    """The entries as a set, in one order: a rule that lists them otherwise asks the same."""
+    """The entries as a set, in one order: rules that list them in another order give equal questions."""
     words: set[PortWords] = set()
     for entry in entries:
         words.update(named(entry) if isinstance(entry, NamedPort) else (_words(entry),))
@@ -71,12 +71,12 @@ def declared(protocol: Protocol, numbers: Iterable[int]) -> Iterable[PortWords]:
 
 
 def free(protocol: Protocol, index: int) -> PortWords:
-    """A named port of which the destination may declare any number; `index` tells it from others."""
+    """A named port of which the destination may declare any number; `index` is its identity."""
     return "free", protocol.value, index
 
 
 class Terms:
-    """The terms of one proof: what many questions share is made once."""
+    """The terms of one proof: terms that many questions share are made once."""
 
     def __init__(self) -> None:
         self._made: dict[Hashable, Term] = {}
@@ -84,7 +84,7 @@ class Terms:
 
     @cached_property
     def key(self) -> Term:
-        """The free service key that all questions are about."""
+        """The free service key of all questions."""
         return service_key()
 
     @cached_property
@@ -93,14 +93,14 @@ class Terms:
         return is_service(self.key)
 
     def once(self, what: Hashable, make: Callable[[], Term]) -> Term:
-        """The term that `what` names; `make` is called the first time."""
+        """The term with the key `what`; `make` is called the first time."""
         term = self._made.get(what)
         if term is None:
             term = self._made[what] = make()
         return term
 
     def pair_once(self, what: Hashable, make: Callable[[], tuple[Term, Term]]) -> tuple[Term, Term]:
-        """The same for two terms that belong together."""
+        """A pair of terms with one key, as `once`."""
         pair = self._pairs.get(what)
         if pair is None:
             pair = self._pairs[what] = make()
@@ -124,7 +124,7 @@ class Terms:
 
 
 def _entry_of(words: PortWords) -> Ports:
-    """The port entry that the words are of; a named port has no name any more."""
+    """The port entry of the words; a named port has no name any more."""
     match words:
         case ("any",):
             return AnyService()

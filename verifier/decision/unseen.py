@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lemma 4: the per-policy tables mean their policies, for every signature that could exist.
 
-The node folds these tables for endpoints nobody has seen. So each rule of the tables must match what its
-rule of the Policy IR matches, with every selector, block and named port free (`rule_question.py`), and
-the frame around the rules (tiers, modes, order, subjects, isolation) must be the same.
+The node folds these tables for endpoints that appear later. So each rule of the tables must match what
+its rule of the Policy IR matches, with every selector, block and named port free (`rule_question.py`).
+The frame around the rules (tiers, modes, order, subjects, isolation) must be the same.
 """
 
 from collections.abc import Iterator

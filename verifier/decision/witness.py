@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a refuted obligation to a concrete flow on which the Decision IR is wrong.
 
-A model is never trusted: a flow is a witness only if the reference semantics and the tables, asked
-separately, answer differently.
+A model is never trusted. A flow is a witness only if the reference semantics and the tables, evaluated
+separately, give different answers.
 """
 
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ from policyc.verifier.decision.outcome import Broken
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """A flow, the end at fault, what the policies say of it and what the tables say.
+    """A flow, the end at fault, the verdict of the policies on it and the verdict of the tables.
 
     `seen` None: the tables have no place for one of its ends.
     """
@@ -60,9 +60,9 @@ class Witness:
 def find_witness(
     policies: PolicySet, universe: Universe | None, decision: DecisionIR, broken: Broken
 ) -> Witness | None:
-    """The first flow that shows it, the model's own place first; None where no pod can.
+    """The first flow that shows the fault, the model's own place first; None if no pod can.
 
-    A fault in what the node folds is looked for in the tables that the fold would give.
+    A fault in the tables that the node folds is searched for in the tables that the fold would give.
     """
     if broken.lemma == "unseen":
         known = decision.rules
@@ -96,7 +96,7 @@ def _contradiction(
     seen: RuleEntry | None = None
     try:
         seen = end_decision(decision, direction, subject, peer, flow)
-    except (LookupError, ValueError, InternalError):  # no such row, column or rule: also wrong
+    except (LookupError, ValueError, InternalError):  # no such row, column or rule: also a fault
         seen = None
     return None if seen == wanted else Witness(flow, direction, wanted, seen)
 
@@ -188,7 +188,7 @@ def _keys(policies: PolicySet, pods: list[Endpoint]) -> list[int]:
 
 
 def _pods(universe: Universe | None, decision: DecisionIR) -> list[Endpoint]:
-    """The endpoints, each with addresses; hypothetical ones where none are given."""
+    """The endpoints, each with addresses; hypothetical ones if none are given."""
     if universe is None:
         return _hypothetical(decision)
     pods = []
@@ -203,7 +203,7 @@ def _pods(universe: Universe | None, decision: DecisionIR) -> list[Endpoint]:
 
 
 def _hypothetical(decision: DecisionIR) -> list[Endpoint]:
-    """One pod per selector that asks for plain labels, in the namespace it names."""
+    """One pod per selector that requires plain labels, in the namespace it names."""
     pods = []
     for at, selector in enumerate(decision.atoms.vocabulary.selectors):
         labels = {r.key: r.values[0] if r.values else "" for r in selector.labels.requirements}

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a change of policies does to every connection that could exist."""
+"""The effect of a policy change on every connection that could exist."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How two policy sets stand to each other on a symbolic connection, as terms."""
+"""Terms for the relations between two policy sets on a symbolic connection."""
 
 import z3
 
@@ -20,7 +20,7 @@ def is_kind(
 ) -> Term:
     """The connection changes in this way from the first of its sets to the second.
 
-    What is latent differs at one of `directions`, though the connection meets the same.
+    A latent change is a difference at one of `directions` that leaves the connection's verdict the same.
     """
     before, after = c.sets
     was, now = c.allowed(before), c.allowed(after)
@@ -37,13 +37,13 @@ def is_kind(
 
 
 def _is_same(c: ConnectionTerms, ignore_effects: bool) -> Term:
-    """The connection meets the same action and effects before and after."""
+    """The connection has the same action and effects before and after."""
     (one, noted), (other, noted_too) = (_together(c, policies) for policies in c.sets)
     return one == other if ignore_effects else z3.And(one == other, noted == noted_too)
 
 
 def _together(c: ConnectionTerms, policies: PolicySet) -> tuple[Term, Term]:
-    """What a connection meets; what its source's end denies never reaches the other."""
+    """The outcome of a connection; a flow that its source's end denies never reaches the other end."""
     action, effects = c.end(policies, Direction.EGRESS)
     at_destination, more = c.end(policies, Direction.INGRESS)
     passes = action == _ALLOW

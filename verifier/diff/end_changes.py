@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where two policy sets differ at one end, in the symbolic universe, as few and large regions.
+"""Differences of two policy sets at one end, in the symbolic universe, as few and large regions.
 
-Z3 finds a flow that differs; what is true of it is weakened, literal by literal, while Z3 can show that
-all flows of which the rest is true differ in the same way. The region is then taken out, until no flow
-is left: the regions together are exactly the difference.
+Z3 finds a flow that differs. Its description is weakened, literal by literal, as long as Z3 can show
+that all flows of the remaining description differ in the same way. That region is excluded, and the
+search repeats until no flow is left. So the regions together are exactly the difference.
 """
 
 from collections.abc import Iterator, Sequence
@@ -51,11 +51,11 @@ from policyc.verifier.symbolic.viewpoints import EndView
 
 _LAST_PORT = 65535
 _WITHOUT_PORTS = Kind.ICMP << 16
-"""The first service key of what has no source port."""
+"""The first service key of services without a source port."""
 
 
 class EndChange(Enum):
-    """What becomes of a flow at one end."""
+    """The change of a flow at one end."""
 
     OPENS = "opens"
     CLOSES = "closes"
@@ -66,7 +66,7 @@ class EndChange(Enum):
 class EndRegion:
     """Flows of which all literals are true. `is_exact`: all of them change in this way.
 
-    Else other rules, which did not change, decide some of them alike before and after; every flow that
+    If not exact, other, unchanged rules decide some of them alike before and after. Every flow that
     changes in this way is in some region of the change.
     """
 
@@ -78,7 +78,7 @@ class EndRegion:
 
 
 class GaveUpError(Exception):
-    """A solver gave up, and why: no answer may be given."""
+    """A solver gave up, and why: there is no answer."""
 
 
 @dataclass
@@ -90,14 +90,14 @@ class EndQuery:
     direction: Direction
     is_host: bool
     among: Sequence[Peer] = ()
-    """The subject is one of these; everyone where there are none."""
+    """The subject is one of these; any subject if there are none."""
     focus: frozenset[Peer] = frozenset()
     focus_ports: frozenset[NamedPort] = field(default=frozenset(), kw_only=True)
     pod_networks: tuple[Network, ...] = ()
     ignore_effects: bool = False
     timeout_ms: int | None = None
     base: tuple[Own, ...] = ()
-    """What all regions are about: the policies given are all there are only there."""
+    """The condition of all regions: only under it the given policies are complete."""
     queries: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -111,7 +111,7 @@ class EndQuery:
         self._differs = [was[0] != now[0], *(() if self.ignore_effects else (was[1] != now[1],))]
 
     def _verdict(self, policies: PolicySet) -> tuple[Term, Term]:
-        """Hosts that are never guarded are open where no policy decides (E45)."""
+        """Hosts without default deny are open where no policy decides (E45)."""
         action, effects = self.situation.verdict(policies)
         if self.is_host and not HostRules.of((self.before, self.after)).may_be_guarded:
             open_ = z3.BitVecVal(ACTIONS.index(Action.ALLOW), action.size())
@@ -119,17 +119,17 @@ class EndQuery:
         return action, effects
 
     def assertions(self) -> list[Term]:
-        """What a flow that differs would satisfy: unsatisfiable means equal at this end."""
+        """The assertions of a flow that differs: unsatisfiable means equal at this end."""
         return [*self.possible(), *self._among(), z3.Or(*self._differs)]
 
     def _among(self) -> list[Term]:
-        """Who can differ at all: said to the solver, which would have to find it out."""
+        """The ends that can differ at all: a hint to the solver, which need not derive it."""
         if not self.among:
             return []
         return [z3.Or(*(self.view.own(peer) for peer in self.among))]
 
     def possible(self) -> list[Term]:
-        """What every flow of this end keeps to."""
+        """The constraints on every flow of this end."""
         s = self.situation
         has_ports = z3.ULT(s.key, _WITHOUT_PORTS)
         terms = [s.is_possible(), s.has_source_port == has_ports, *self._in_networks()]
@@ -167,11 +167,11 @@ class EndQuery:
 
     @property
     def base_of_regions(self) -> tuple[Own, ...]:
-        """What every region says of its own end; a host is in no namespace."""
+        """The literals of every region about its own end; a host is in no namespace."""
         return () if self.is_host else self.base
 
     def regions(self, change: EndChange) -> Iterator[EndRegion]:
-        """Regions until nothing is left; raises GaveUpError where the solver gives up."""
+        """Regions until none is left; raises GaveUpError if the solver gives up."""
         target = self.target(change)
         finder, checker = self._solver(), self._solver()
         finder.add(*self.possible(), *self._among(), target)
@@ -198,7 +198,7 @@ class EndQuery:
     def _spoken(
         self, literals: Sequence[Literal], true: Sequence[Literal], finder: Term
     ) -> tuple[list[Literal], list[Literal]]:
-        """The region in the words of the change, and what is said of with it."""
+        """The region in the words of the change, and the region without its services and family."""
 
         def exists(asked: Sequence[Literal]) -> bool:
             return self._is_sat(finder, *(term_of(each, self.view) for each in asked))
@@ -230,7 +230,7 @@ class EndQuery:
         """No flow that satisfies the assumptions is outside the target."""
         return not self._is_sat(checker, *assumptions)
 
-    # What can be said of a flow.
+    # The literals of a flow.
 
     def _true_in(self, model: Term) -> list[Literal]:
         """Every literal that is true of the flow of a model: together they decide both verdicts."""
@@ -283,7 +283,7 @@ class EndQuery:
         return list(dict.fromkeys(p for p in entries if isinstance(p, NamedPort)))
 
     def service_parts(self) -> list[IntervalSet]:
-        """The services, cut where a rule of either side may tell two apart."""
+        """The services, cut where a rule of either side may distinguish two of them."""
         cuts = {0}
         for rule in self._rules():
             if rule.source_ports is not None:
@@ -310,13 +310,13 @@ def _parts(cuts: set[int], last: int) -> list[IntervalSet]:
 
 @dataclass
 class _Weakening:
-    """Takes literals away while the rest still implies the target."""
+    """Removes literals while the rest still implies the target."""
 
     query: EndQuery
     checker: Term
 
     def weakest(self, literals: list[Literal]) -> tuple[Literal, ...]:
-        """A minimal set of literals that implies the target, its services as wide as can be."""
+        """A minimal set of literals that implies the target, with its services as wide as possible."""
         kept = self._core(literals)
         for literal in sorted(kept, key=self._reluctance):
             rest = [each for each in kept if each is not literal]
@@ -325,7 +325,7 @@ class _Weakening:
         return tuple(self._widened(kept))
 
     def is_spoken(self, literals: Sequence[Literal]) -> bool:
-        """All of it is what the change itself speaks of."""
+        """Whether all literals are those of the change itself."""
         return all(self._is_spoken(each) for each in literals)
 
     def _is_spoken(self, literal: Literal) -> bool:
@@ -350,7 +350,7 @@ class _Weakening:
         return [each for n, each in zip(names, literals, strict=True) if str(n) in core]
 
     def implied(self, literals: Sequence[Literal]) -> bool:
-        """Every flow of which these are true changes in this way."""
+        """Every flow with these literals changes in this way."""
         self.checker.push()
         self.checker.add(*(term_of(each, self.query.view) for each in literals))
         refuted = self.query.is_refuted(self.checker, ())
@@ -358,7 +358,7 @@ class _Weakening:
         return refuted
 
     def _reluctance(self, literal: Literal) -> tuple[int, int]:
-        """What is tried first is lost first: what others say before what the change says."""
+        """The order of removal: literals of other rules before those of the change."""
         match literal:
             case Own(peer, holds) | Other(peer, holds):
                 return (2 if peer in self.query.focus else 0) + holds, 0
@@ -370,7 +370,7 @@ class _Weakening:
                 return 1, 1
 
     def _widened(self, literals: list[Literal]) -> Iterator[Literal]:
-        """Services and source ports as wide as the rest allows."""
+        """Services and source ports as wide as the other literals allow."""
         for at, literal in enumerate(literals):
             rest = [*literals[:at], *literals[at + 1 :]]
             if isinstance(literal, Services):
@@ -382,7 +382,7 @@ class _Weakening:
 
 
 def _families(literals: Sequence[Literal]) -> set[int]:
-    """The families that flows may have of which these are true: of the other, all is implied."""
+    """The possible families of flows with these literals: of the other, everything is implied."""
     for literal in literals:
         match literal:
             case Family(is_ipv6):

@@ -30,7 +30,7 @@ from policyc.verifier.symbolic.literals import (
 
 @dataclass
 class FoundRegion:
-    """Regions that differ in nothing but services and the like, and a flow of the first."""
+    """Regions that differ only in services and the like, and a flow of the first."""
 
     kind: DifferenceKind
     regions: list[EndRegion]
@@ -38,12 +38,12 @@ class FoundRegion:
 
     @property
     def key(self) -> Hashable:
-        """Equal where the regions are about the same ends, changed alike."""
+        """Equal if the regions are about the same ends, changed alike."""
         one = self.regions[0]
         return self.kind, one.change, one.direction, one.is_host, _ends(one)
 
     def services(self) -> list[tuple[Literal, ...]]:
-        """What the regions say beside who: services of alike ones together."""
+        """The regions' services in words; services of equal parts are merged."""
         by_rest: dict[tuple[Literal, ...], IntervalSet] = {}
         for region in self.regions:
             others = [each for each in region.literals if not isinstance(each, Own | Other)]
@@ -55,7 +55,7 @@ class FoundRegion:
     def confirmed(
         self, before: PolicySet, after: PolicySet, ignore_effects: bool
     ) -> tuple[Verdict, Verdict]:
-        """What the reference semantics say of the flow; InternalError where it is another kind."""
+        """The reference semantics' verdicts on the flow; InternalError if its change differs."""
         one, other = verdict(before, self.flow), verdict(after, self.flow)
         if kind_between(one, other, ignore_effects) is not self.kind:
             raise InternalError(f"the reference semantics do not confirm the witness {self.flow}")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a change itself speaks of: the region that its author would name, around one that Z3 found.
+"""Intended regions: the region that a change's author would name, around a region that Z3 found.
 
-Rules that did not change carve holes into what a change opens or closes. Each piece is true and none of
-them is what a reader wants: the words of the changed rules say it in one, and that other rules decide
-some of it alike before and after is said once.
+Unchanged rules split the flows that a change opens or closes into pieces. Each piece is true, and none
+of them is what a reader wants. The words of the changed rules describe all pieces in one region. A
+remark says once that other rules decide some of its flows alike before and after.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -24,7 +24,7 @@ from policyc.verifier.symbolic.literals import (
 )
 
 Exists = Callable[[Sequence[Literal]], bool]
-"""Some flow that changes in this way, and is in no region yet, satisfies all of these."""
+"""Whether some flow that changes in this way, and is in no region yet, satisfies all of these."""
 
 
 def spoken(
@@ -35,10 +35,10 @@ def spoken(
     parts: Sequence[IntervalSet],
     exists: Exists,
 ) -> tuple[list[Literal], list[Literal]]:
-    """(what to say, what is thereby said of): the second is the first without its services and family.
+    """(the region, its ends): the second is the first without its services and family.
 
-    `literals` imply the change, `subjects` are those of changed policies that are true of the flow;
-    `peers` and `ports` are what changed rules speak of, `parts` the services that rules tell apart.
+    `literals` imply the change. `subjects` are the subjects of changed policies that match the flow.
+    `peers` and `ports` are those of changed rules, `parts` the services that rules distinguish.
     """
     about = [each for each in literals if _is_of(each, peers, ports)]
     if not any(isinstance(each, Own) and each.holds for each in about):
@@ -67,10 +67,10 @@ def _is_of(literal: Literal, peers: frozenset[Peer], ports: frozenset[NamedPort]
 
 
 def _is_block(literal: Literal) -> bool:
-    """A block says its family itself."""
+    """A block literal implies its family."""
     return isinstance(literal, Other) and literal.holds and isinstance(literal.peer, AddressPeer)
 
 
 def _is_one_family(keys: IntervalSet) -> bool:
-    """ICMP and ICMPv6 say their family themselves."""
+    """ICMP and ICMPv6 imply their family."""
     return any(not keys - kind_span(kind) for kind in (Kind.ICMP, Kind.ICMPV6))

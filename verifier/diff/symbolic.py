@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a change of policies does to every connection that could exist: regions, each with a witness.
+"""The effect of a change on every connection that could exist: regions, each with a witness.
 
-First what both sides have in common is cancelled (`cancel`), then each end is compared alone
-(`end_changes`), in groups of policies that can meet; last, each region is asked as a connection, since
-what opens at one end shows only where the other end lets it.
+First, common parts of both sides are cancelled (`cancel`). Then each end is compared alone
+(`end_changes`), in groups of policies that can meet. Last, each region is checked as a connection,
+because a change at one end shows only where the other end allows the connection.
 """
 
 from collections import Counter
@@ -65,14 +65,14 @@ from policyc.verifier.symbolic.readable_model import pleasant_model
 from policyc.verifier.symbolic.viewpoints import ConnectionView
 
 _FEW_POLICIES = 250
-"""So many policies are asked about at once; more are taken namespace by namespace."""
+"""The number of policies in one query; more policies are split by namespace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Who changed policies select, and all the policies that can select them, too.
+    """The subjects of changed policies, and all the policies that can select these subjects, too.
 
-    `base` says which of the subjects the group is about; other groups are about the others.
+    `base` says which of the subjects the group covers; other groups cover the others.
     """
 
     before: PolicySet
@@ -86,9 +86,9 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class SymbolicDiff:
-    """What was found: the outcome, the regions shown, and the counts of all regions.
+    """The result: the outcome, the regions shown, and the counts of all regions.
 
-    The outcome is that of the counts: a kind of difference that it names has been counted.
+    The outcome follows from the counts: each kind of difference that it names has been counted.
     """
 
     outcome: DiffOutcome
@@ -153,7 +153,7 @@ def _subject_peers(policies: Iterable[Policy]) -> Iterator[Peer]:
 
 
 def _peers_of(policies: Iterable[Policy]) -> Iterator[Peer]:
-    """Everything that changed policies speak of."""
+    """The peers of all changed policies."""
     for policy in policies:
         yield from _subject_peers([policy])
         for direction in Direction:
@@ -163,7 +163,7 @@ def _peers_of(policies: Iterable[Policy]) -> Iterator[Peer]:
 
 
 def _named_in(policies: Iterable[Policy]) -> Iterator[NamedPort]:
-    """The named ports that changed rules ask for."""
+    """The named ports of changed rules."""
     for policy in policies:
         for rule in (rule for direction in Direction for rule in policy.rules(direction)):
             for port in (*rule.ports, *rule.except_ports):
@@ -186,9 +186,9 @@ def numbered_queries(
     networks: tuple[Network, ...],
     wanted: Callable[[int], bool] = lambda _: True,
 ) -> Iterator[tuple[int, Group, EndQuery]]:
-    """Those queries of `end_queries` whose number is wanted; the others are not even made.
+    """The queries of `end_queries` with the wanted numbers; the others are not even made.
 
-    Each is made in a context of its own: what is found does not depend on the queries before.
+    Each is made in a context of its own: its result does not depend on the queries before.
     """
     with terms_kept():
         yield from _made(before, after, ignore_effects, networks, wanted)
@@ -218,7 +218,7 @@ def _made(
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What workers need to answer the queries of a comparison."""
+    """The inputs of the workers that answer the queries of a comparison."""
 
     before: PolicySet
     after: PolicySet
@@ -260,9 +260,9 @@ def diff_symbolic(
 ) -> SymbolicDiff:
     """Compare two policy sets on every connection of every cluster that could exist.
 
-    `limit` is how many regions are described. `most` is after how many regions of one EndChange the
-    search for more of it stops; None: at the end. `equal` are the queries that `equal_queries` has
-    answered already, elsewhere.
+    `limit` is the number of regions that are described. `most` is the number of regions of one EndChange
+    after which the search for more of it stops; None: no limit. `equal` are the queries that
+    `equal_queries` has already answered in other processes.
     """
     run = _Run(before, after, ignore_effects, limit, most, networks, timeout_ms, choice, equal)
     try:
@@ -306,7 +306,7 @@ class _Run:
         return self._answer()
 
     def _answer(self) -> SymbolicDiff:
-        """All that was found counted and confirmed, and some of each kind described."""
+        """The result: everything found is counted and confirmed, and some of each kind are described."""
         order = list(DifferenceKind)
         found = sorted(self.found.values(), key=lambda each: order.index(each.kind))
         counts = counts_of((each.kind for each in found), self.incomplete)
@@ -337,7 +337,7 @@ class _Run:
             self.n_found[found.regions[0].change] += 1
 
     def _stop(self, connections: "_Connections", query: EndQuery, change: EndChange) -> None:
-        """What is not searched is incomplete; of a kind without a region one is found, however wide.
+        """Mark the rest as incomplete; for a kind without a region, find one, however wide.
 
         So the outcome names no kind that has not been counted.
         """
@@ -352,23 +352,24 @@ class _Run:
 
     @property
     def _flows_change(self) -> bool:
-        """A flow that opens or closes tells the outcome, whatever else is changed."""
+        """Whether a flow opens or closes: that fixes the outcome, whatever else changed."""
         return bool(self.kinds & {DifferenceKind.WIDENED, DifferenceKind.NARROWED})
 
 
 @dataclass
 class _Connections:
-    """Asks regions of one group as connections, with as few policies as can matter."""
+    """Checks regions of one group as connections, with as few policies as can matter."""
 
     run: _Run
     group: Group
     _made: dict[str | None, Connection] = field(default_factory=dict)
 
     def possible_kinds(self, region: EndRegion) -> tuple[DifferenceKind, ...]:
-        """What a change at one end can be for a connection, the most telling first.
+        """The kinds that a change at one end can be for a connection, the most informative first.
 
-        A pod that opens closes no connection: it was denied before. What no policy decides at a host is
-        denied where the host is guarded, and allowed elsewhere: a change of it opens, or closes.
+        A pod that opens closes no connection, because it was denied before. A flow that no policy
+        decides at a host is denied if the host has default deny, and allowed otherwise, so a change of
+        that flow opens or closes.
         """
         widened, narrowed = DifferenceKind.WIDENED, DifferenceKind.NARROWED
         changed = DifferenceKind.CHANGED
@@ -381,7 +382,7 @@ class _Connections:
                 return (widened, narrowed, changed) if region.is_host else (changed,)
 
     def found(self, region: EndRegion) -> Iterator[FoundRegion]:
-        """How the connections of a region change, each way with one of them; at pods it is one way."""
+        """The kinds of change of a region's connections, each with one of them; at pods one kind."""
         is_many = region.is_host and region.change is EndChange.OTHER
         for kind in (*self.possible_kinds(region), DifferenceKind.LATENT):
             flow = self.example(region, kind)
@@ -409,7 +410,7 @@ class _Connections:
         return None
 
     def _changes_so(self, c: Connection, region: EndRegion) -> Term:
-        """The end changes as the region says: of a region that is not exact, not all flows do."""
+        """The end changes as in the region: of an inexact region, not all flows do."""
         if not region.literals or not region.is_exact:
             was, now = (c.end_allows(policies, region.direction) for policies in c.sets)
             match region.change:
@@ -419,10 +420,10 @@ class _Connections:
                     return z3.And(was, z3.Not(now))
         return z3.BoolVal(True)
 
-    # Which policies can matter at the other end.
+    # The policies that can matter at the other end.
 
     def _namespaces(self, region: EndRegion) -> list[str | None]:
-        """Where the other end may be: in no namespace of other policies first, then in each."""
+        """The possible namespaces of the other end: first those without other policies, then each."""
         names = _namespaces(self.run.before, self.run.after)
         named = [
             each.peer.selector.namespace
@@ -435,7 +436,7 @@ class _Connections:
         return [None, *sorted(names)]
 
     def _connection(self, namespace: str | None) -> Connection:
-        """The connection whose other end is in one namespace, or in none that policies select in."""
+        """The connection whose other end is in one namespace, or in one where no policy selects pods."""
         if namespace not in self._made:
             self._made[namespace] = self._make(namespace)
         return self._made[namespace]

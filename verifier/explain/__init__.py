@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a flow has its verdict, and what would have to change for another."""
+"""Why a flow has its verdict, and which policy changes would give it another."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What would have to change in the policies for another verdict, in sentences."""
+"""The policy changes that would give a flow another verdict, in sentences."""
 
 from collections.abc import Iterable
 from typing import assert_never
@@ -22,7 +22,7 @@ from policyc.ir.semantics import (
 
 
 def changes_of(walk: EndWalk) -> tuple[str, ...]:
-    """What stands against another verdict at one end; nothing where no policy has a say."""
+    """The obstacles to another verdict at one end; nothing if no policy takes part."""
     decider = walk.verdict.decider
     match decider:
         case DecidedByRule():
@@ -43,7 +43,7 @@ def changes_of(walk: EndWalk) -> tuple[str, ...]:
 
 
 def _of_rules(walk: EndWalk) -> tuple[str, ...]:
-    """Every rule that would have to stop matching: what decided, and what agrees with it."""
+    """Every rule that would have to stop matching: the deciding rule, and rules that agree with it."""
     tier = _deciding(walk.tiers)
     rules = [rule for policy in tier.policies for rule in policy.rules]
     decides = [rule for rule in rules if rule.role is RuleRole.DECIDES]
@@ -53,7 +53,7 @@ def _of_rules(walk: EndWalk) -> tuple[str, ...]:
 
 
 def _of_default(walk: EndWalk) -> tuple[str, ...]:
-    """A rule that allows it is missing; the nearest one there is, and who isolates."""
+    """A rule that allows it is missing: the nearest such rule, and the policies that isolate."""
     tier = _deciding(walk.tiers)
     isolating = [policy for policy in tier.policies if policy.isolates]
     names = _joined([policy.place.words for policy in isolating])
@@ -69,7 +69,7 @@ def _of_default(walk: EndWalk) -> tuple[str, ...]:
 
 
 def nearest_of(policies: Iterable[PolicyWalk]) -> RuleWalk | None:
-    """The rule that would allow it, had the fewest facts not stood against it."""
+    """The rule that would allow it, with the fewest facts against a match."""
     allowing = [
         rule
         for policy in policies
@@ -85,7 +85,7 @@ def _deciding(tiers: Iterable[TierWalk]) -> TierWalk:
 
 
 def _listed(places: Iterable[Place]) -> str:
-    """`a`, `a and b`, `a, b and c`, each with where it stands."""
+    """`a`, `a and b`, `a, b and c`, each with its place."""
     return _joined([f"{place.words} ({place.span})" for place in places])
 
 

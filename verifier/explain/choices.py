@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where an explanation used what the Kubernetes API leaves to the implementation (docs/semantics.md)."""
+"""Choices that Kubernetes leaves to the implementation, as an explanation used them.
+
+docs/semantics.md lists them.
+"""
 
 from collections.abc import Iterator
 
@@ -21,14 +24,14 @@ _NAMED_KINDS = (Kind.TCP, Kind.UDP, Kind.SCTP)
 
 
 def choices_of(walk: EndWalk, policies: PolicySet, flow: Flow) -> tuple[Choice, ...]:
-    """The choices that one end's verdict made use of, each once."""
+    """The choices that one end's verdict used, each once."""
     found = [*_host_network(walk, flow), *_always(walk, flow), *_other_protocol(walk, flow)]
     found += _named_port(walk, policies, flow)
     return tuple(dict.fromkeys(found))
 
 
 def _host_network(walk: EndWalk, flow: Flow) -> Iterator[Choice]:
-    """Of the subject always, of the peer where a rule was asked about it."""
+    """Always for the subject, for the peer if a rule was evaluated on it."""
     own, other = _ends(walk.direction, flow)
     asked = any(policy.rules for tier in walk.tiers for policy in tier.policies)
     for end, is_used in ((own, walk.verdict != NEIGHBOURS), (other, asked)):
@@ -84,7 +87,7 @@ _NAMED_PORT = (
 
 
 def _reads_name_of_block(rule: Rule, subject: Endpoint | Node, flow: Flow) -> bool:
-    """Whether the rule's peer is matched by a block, and a name decides about its ports."""
+    """Whether a block matches the rule's peer, and a port name decides about its ports."""
     destination = as_seen(flow.dst)
     by_block = any(
         isinstance(leaf, AddressPeer) and peer_matches(peer, destination, flow.family, subject)

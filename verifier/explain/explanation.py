@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verdict on a flow, walked tier by tier: what `ir/semantics.py` decides, with the reasons.
+"""The verdict on a flow, walked tier by tier: the decision of `ir/semantics.py`, with the reasons.
 
-The walk decides on its own, from the parts of rules that match and those that do not; that the reference
-semantics say the same is checked for every walk.
+The walk decides on its own, from the parts of rules that match and those that do not. Every walk is
+checked: the reference semantics must give the same verdict.
 """
 
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ def explain(policies: PolicySet, flow: Flow) -> Explanation:
 
 
 def explain_end(policies: PolicySet, direction: Direction, flow: Flow) -> EndWalk:
-    """One end: why no policy was asked, or the walk of its tiers; InternalError as `explain`."""
+    """One end: why no policy applied, or the walk of its tiers; InternalError as `explain`."""
     own, other = (flow.src, flow.dst) if direction is Direction.EGRESS else (flow.dst, flow.src)
     subject, peer = as_seen(own), as_seen(other)
     walk = _unasked(policies, direction, flow, own)
@@ -76,7 +76,7 @@ def explain_end(policies: PolicySet, direction: Direction, flow: Flow) -> EndWal
 
 
 def _unasked(policies: PolicySet, direction: Direction, flow: Flow, own: End) -> EndWalk | None:
-    """What is decided without any policy; None where the tiers are asked."""
+    """The decision without any policy; None if the tiers are evaluated."""
     src, dst, subject = as_seen(flow.src), as_seen(flow.dst), as_seen(own)
 
     def decided(end: EndVerdict, why: str) -> EndWalk:
@@ -114,7 +114,7 @@ def _unasked(policies: PolicySet, direction: Direction, flow: Flow, own: End) ->
 def _asked(
     policies: PolicySet, direction: Direction, subject: Subject, peer: End, flow: Flow
 ) -> EndWalk:
-    """The tiers in order, until one decides; the others are listed as not asked."""
+    """The tiers in order, until one decides; the others are listed as not evaluated."""
     walks: list[TierWalk] = []
     decided: tuple[Action, Decider] | None = None
     for tier in policies.tiers:
@@ -132,7 +132,7 @@ def _asked(
 
 
 def _undecided(subject: Subject) -> tuple[Action, Decider]:
-    """What meets a flow that no tier decides."""
+    """The default for a flow that no tier decides."""
     host = subject.host if isinstance(subject, Node) else None
     if host is not None and host.is_guarded:
         return Action.DENY, DeniedByHost(host.name)
@@ -141,7 +141,7 @@ def _undecided(subject: Subject) -> tuple[Action, Decider]:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A rule that was asked; `walk` has no role yet."""
+    """A rule that was evaluated; `walk` has no role yet."""
 
     policy: Policy
     index: int
@@ -155,7 +155,7 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Walked:
-    """One tier as it was walked: `order` is the order in which the first match decides."""
+    """One tier as it was walked: `order` is the evaluation order for first match."""
 
     tier: Tier
     direction: Direction
@@ -165,7 +165,7 @@ class _Walked:
 
     @staticmethod
     def of(tier: Tier, direction: Direction, subject: Subject, peer: End, flow: Flow) -> "_Walked":
-        """Ask every rule of every policy that selects the subject."""
+        """Evaluate every rule of every policy that selects the subject."""
         selecting = tuple(policy for policy in tier.policies if is_subject(policy, subject))
         asked = [
             _Asked(policy, index, rule, _ask(policy, rule, direction, subject, peer, flow))
@@ -187,7 +187,7 @@ class _Walked:
         return tuple(policy for policy in self.selecting if self.direction in policy.isolates)
 
     def decided(self) -> tuple[Action, Decider] | None:
-        """What the tier decides; None where the flow goes on."""
+        """The tier's decision; None if the flow passes on."""
         by = self.decisive
         if by is not None:
             if by.rule.action is Action.PASS:
@@ -248,7 +248,7 @@ def _ask(
 
 
 def _roles(order: Sequence[_Asked], decisive: _Asked | None) -> dict[int, RuleRole]:
-    """The role of each rule, by identity: what comes after the first that decides is not asked."""
+    """The role of each rule, by identity: rules after the first deciding rule are not evaluated."""
     roles: dict[int, RuleRole] = {}
     found, agrees = False, True
     for asked in order:

@@ -69,7 +69,7 @@ Reasons = tuple[Reason, ...]
 def mismatches(
     rule: Rule, direction: Direction, subject: Subject, peer: End, flow: Flow
 ) -> tuple[Mismatch, ...]:
-    """The parts of a rule that do not match; none exactly where the rule does."""
+    """The parts of a rule that do not match; none exactly if the rule matches."""
     destination = subject if direction is Direction.INGRESS else peer
     own = peer_reasons(rule.own, subject, flow.family, subject)
     theirs = [(describe_peer(p), peer_reasons(p, peer, flow.family, subject)) for p in rule.peers]
@@ -91,7 +91,7 @@ def mismatches(
 
 
 def _nearest(part: RulePart, alternatives: Sequence[tuple[str, Reasons]]) -> Mismatch | None:
-    """The alternative with the least against it; None where one has nothing."""
+    """The alternative with the fewest reasons against it; None if one matches."""
     if not alternatives:
         return Mismatch(part, "nothing", (Nobody(part.value),), 0)
     asked, reasons = min(alternatives, key=lambda alternative: _weight(alternative[1]))
@@ -99,7 +99,7 @@ def _nearest(part: RulePart, alternatives: Sequence[tuple[str, Reasons]]) -> Mis
 
 
 def _weight(reasons: Reasons) -> int:
-    """How much stands against an alternative: what is of another sort altogether counts double."""
+    """The number of reasons against an alternative: one of another sort altogether counts double."""
     return sum(2 if isinstance(reason, _OTHER_SORT) else 1 for reason in reasons)
 
 
@@ -107,7 +107,7 @@ _OTHER_SORT = (NotANode, NotAPod, Nobody, OtherProtocol)
 
 
 def peer_reasons(peer: Peer, other: End, family: int, subject: Subject) -> Reasons:
-    """Why an end is not one of a peer; empty where it is."""
+    """Why an end is not one of a peer; empty if it is."""
     match peer:
         case AnyPeer():
             return ()
@@ -196,7 +196,7 @@ def condition_reasons(condition: Condition, subject: Subject) -> Reasons:
 
 
 def service_reasons(ports: Ports, destination: End, service: Service) -> Reasons:
-    """Why a service is not among a port entry's; empty where it is."""
+    """Why a service is not among a port entry's; empty if it is."""
     if service_matches(ports, destination, service):
         return ()
     match ports:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Intents proved, refuted with a witness, or found to say nothing; in either universe.
+"""Intents proved, refuted with a witness, or found vacuous; in either universe.
 
-An intent *asks* about some connections: those between its sides, for its services, but for the built-in
-ones. It is broken where one of them goes the wrong way, vacuous where policies decide none of them, and
-undecided where a solver gave up on either question. A pod that is on both sides of `isolated` breaks it.
+An intent *asks* about some connections: those between its sides, for its services, without the built-in
+ones. It is broken if one of them has the wrong verdict, vacuous if policies decide none of them, and
+undecided if a solver gave up on either question. A pod that is on both sides of `isolated` breaks it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -33,12 +33,12 @@ from policyc.verifier.symbolic.connection_terms import ConnectionTerms
 from policyc.verifier.symbolic.readable_model import pleasant_model
 
 BOTH_SIDES = "this pod is on both sides, and a pod can always connect to itself"
-"""Why an `isolated` is broken by a pod alone."""
+"""Why a pod alone breaks an `isolated`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """Which solvers are asked, and for how many milliseconds each query (None: no limit)."""
+    """The solvers to use, and the milliseconds for each query (None: no limit)."""
 
     choice: Choice = Choice.Z3
     limit_ms: int | None = None
@@ -49,14 +49,14 @@ DEFAULT_ASKING = Asking()
 
 @dataclass
 class Evidenced:
-    """What has been asked so far: the solvers, the queries, and the witnesses that were confirmed."""
+    """The evidence so far: the solvers, the queries, and the witnesses that were confirmed."""
 
     solvers: dict[tuple[str, str], None]
     queries: int = 0
     replayed: int = 0
 
     def add(self, other: "Evidenced") -> None:
-        """What was asked elsewhere."""
+        """Add the evidence of another search."""
         self.solvers |= other.solvers
         self.queries += other.queries
         self.replayed += other.replayed
@@ -105,7 +105,7 @@ class _Judge:
             return _answer(intent, IntentStatus.UNDECIDED, str(reason))
 
     def _anything_happens(self) -> bool:
-        """Some connection exists: else every proof would prove nothing. Asked once."""
+        """Some connection exists: otherwise every proof would be empty. Checked once."""
         if self._is_sound is None:
             self._is_sound = self._ask(self.possible).answer is Answer.SAT
             if not self._is_sound and not self.connection.may_be_empty:
@@ -113,7 +113,7 @@ class _Judge:
         return self._is_sound
 
     def _ask(self, *terms: Term) -> Decision:
-        """One query; raises where no solver decides it."""
+        """One query; raises if no solver decides it."""
         found = decide(terms, self.asking.choice, self.asking.limit_ms)
         self.evidence.queries += 1
         self.evidence.solvers |= {(each.solver, each.version): None for each in found.answers}
@@ -138,13 +138,13 @@ class _Judge:
         return self._on_both_sides(intent) if intent.kind is IntentKind.ISOLATED else None
 
     def _on_both_sides(self, intent: Intent) -> IntentAnswer | None:
-        """A pod that is kept apart from itself."""
+        """A pod on both sides, which should be isolated from itself."""
         sides = self._src(intent), self._dst(intent)
         found = self._flow(self.possible, self.connection.is_same_pod, *sides)
         return None if found is None else _refuted(intent, *found, BOTH_SIDES)
 
     def _flow(self, *terms: Term) -> tuple[Flow, Verdict] | None:
-        """A connection with these, confirmed by the reference semantics; None where there is none."""
+        """A connection with these properties, confirmed by the semantics; None if there is none."""
         found = self._ask(*terms)
         if found.answer is Answer.UNSAT:
             return None
@@ -156,14 +156,14 @@ class _Judge:
         at = next(i for i, given in enumerate(self.connection.sets) if given is self.policies)
         return seen.flow, seen.verdicts[at]
 
-    # What an intent asks about.
+    # The connections of an intent.
 
     def _asked(self, intent: Intent) -> Term:
-        """The connections that an intent speaks of."""
+        """The connections that an intent is about."""
         return z3.And(self._meant(intent), self._in_question(intent))
 
     def _meant(self, intent: Intent) -> Term:
-        """Those between its sides for its services, built in or not."""
+        """The connections between its sides for its services, built-in ones included."""
         src = self._src(intent)
         if intent.kind is IntentKind.ONLY:
             src = z3.Not(src)
@@ -187,7 +187,7 @@ class _Judge:
     # Vacuous.
 
     def _vacuous(self, intent: Intent) -> IntentAnswer | None:
-        """An intent that holds may hold of nothing at all, or whatever the policies say."""
+        """An intent that holds may be about no connection at all, or hold under any policies."""
         decided = z3.Or(*map(self.connection.is_decided, DIRECTIONS[intent.scope]))
         if not self._holds_somewhere(self._asked(intent), decided):
             return _answer(intent, IntentStatus.VACUOUS, self._why_vacuous(intent))
@@ -196,7 +196,7 @@ class _Judge:
         return None
 
     def _why_vacuous(self, intent: Intent) -> str:
-        """The first thing that is missing."""
+        """The first missing part."""
         services = self.connection.services_in(intent.services)
         src, dst = self._src(intent), self._dst(intent)
         if not self._holds_somewhere(services):

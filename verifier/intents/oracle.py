@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an intent says of one concrete flow, by the reference semantics: slow, direct, no solver."""
+"""The verdict of an intent on one concrete flow, by the reference semantics: slow, direct, no solver."""
 
 from policyc.ir.intents import Intent, IntentKind, Scope
 from policyc.ir.matching import peer_matches, service_matches
@@ -9,13 +9,13 @@ from policyc.ir.semantics import Verdict, as_seen, is_between_neighbours, is_fro
 from policyc.ir.universe import End, Endpoint, Flow, Node
 
 _NOBODY = Node("")
-"""Whose view of nodes an address outside has: all of them are remote."""
+"""The subject of node locations for an external address: all nodes are remote to it."""
 
 
 def is_builtin(flow: Flow, verdict: Verdict) -> bool:
     """A node to its own pod, a pod to itself, neighbour discovery: no policy decides it.
 
-    Of what a node generates for its own pod a rule may deny just that (A22).
+    A rule may deny exactly the flows that a node generates for its own pods (A22).
     """
     src, dst = as_seen(flow.src), as_seen(flow.dst)
     itself = isinstance(src, Endpoint) and isinstance(dst, Endpoint) and src == dst
@@ -25,7 +25,7 @@ def is_builtin(flow: Flow, verdict: Verdict) -> bool:
 
 
 def is_asked(intent: Intent, flow: Flow, verdict: Verdict) -> bool:
-    """Whether the intent speaks of the flow, which has this verdict."""
+    """Whether the intent is about the flow, which has this verdict."""
     src, dst = as_seen(flow.src), as_seen(flow.dst)
     among = _is_one_of(intent.src, src, dst, flow.family)
     if among is (intent.kind is IntentKind.ONLY) or not _is_one_of(

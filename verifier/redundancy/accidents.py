@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules that are valid and probably not meant: told from the Policy IR alone."""
+"""Rules that are valid and probably not meant, found in the Policy IR alone."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from policyc.verifier.cluster.rows import RuleId, services_of
 
 @dataclass(frozen=True, slots=True)
 class Permissive:
-    """A rule that allows everyone what other rules of its policy allow some only (`pointless`)."""
+    """A rule for every peer that makes other rules of its policy, for some peers, pointless."""
 
     rule: RuleId
     pointless: tuple[int, ...]
@@ -29,7 +29,7 @@ def all_rules(policies: PolicySet) -> Iterator[RuleId]:
 
 
 def permissive_rules(policies: PolicySet) -> Iterator[Permissive]:
-    """Rules for every peer beside rules for some, of policies that only allow."""
+    """Rules for every peer beside rules for some peers, of policies that only allow."""
     for rule in all_rules(policies):
         others = rule.policy.rules(rule.direction)
         if not _is_for_all(rule.rule) or any(r.action is not Action.ALLOW for r in others):
@@ -56,7 +56,7 @@ def whole_families(policies: PolicySet) -> Iterator[tuple[RuleId, Network]]:
 
 
 def denies_of_nodes(policies: PolicySet, nodes: tuple[Address, ...]) -> Iterator[RuleId]:
-    """Ingress rules that deny everyone, every address, remote nodes, or a block with one of `nodes`."""
+    """Ingress rules that deny every peer, every address, remote nodes, or blocks with one of `nodes`."""
     for rule in all_rules(policies):
         is_deny = rule.direction is Direction.INGRESS and rule.rule.action.is_deny
         if is_deny and any(_means_nodes(peer, nodes) for peer in rule.rule.peers):

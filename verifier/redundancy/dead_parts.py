@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which part of a rule nothing can meet, where that is plain to see: in words, for findings."""
+"""The part of a rule that no flow can match, where that is easy to see; in words, for findings."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ _LIMIT_MS = 2000
 
 
 def dead_parts(policy: Policy, rule: Rule) -> Iterator[str]:
-    """The parts that nothing meets; none where only the rule as a whole is impossible."""
+    """The parts that no flow matches; none if only the rule as a whole is impossible."""
     if policy.hosts == NEVER and is_impossible(policy.subject):
         yield "the policy's selector contradicts itself"
     if not rule.peers:
@@ -36,7 +36,7 @@ def dead_parts(policy: Policy, rule: Rule) -> Iterator[str]:
 
 
 def is_impossible(selector: EndpointSelector) -> bool:
-    """No pod that could exist is selected; False where a solver gives up."""
+    """No pod that could exist is selected; False if a solver gives up."""
     end = Ends("pod", Domains(tests_of(selector)))
     solver = z3.SimpleSolver()
     solver.set("timeout", _LIMIT_MS)

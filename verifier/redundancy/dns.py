@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pods that may open connections, but that no name server can be asked from.
+"""Pods that may open connections but cannot query any DNS server.
 
-A pod is cut off where it may reach somebody, and UDP 53 is denied to everybody, or a rule denies it to
-every pod of the cluster's DNS. A pod that may reach nobody at all is locked down on purpose.
+A pod is cut off if it may reach some peer, and either UDP 53 is denied to every peer, or a rule denies
+it to every pod of the cluster's DNS. A pod that may reach no peer at all is locked down on purpose.
 """
 
 from collections.abc import Iterator
@@ -26,14 +26,14 @@ NAMESPACE, LABEL, VALUE = "kube-system", "k8s-app", "kube-dns"
 RESOLVERS = EndpointSelector(
     NAMESPACE, labels=LabelSelector((Requirement(LABEL, Operator.IN, (VALUE,)),))
 )
-"""The pods of the cluster's DNS, as every usual installation labels them."""
+"""The pods of the cluster's DNS, by the labels of every usual installation."""
 NODE_LOCAL = IPv4Address("169.254.20.10")
-"""Where NodeLocal DNSCache listens by default."""
+"""The default listening address of NodeLocal DNSCache."""
 
 
 @dataclass(frozen=True, slots=True)
 class CutOff:
-    """A pod without DNS, a flow that shows it, and the policies or the rule that deny it."""
+    """A pod without DNS, a flow that shows it, and the policies or the rule that deny the flow."""
 
     subject: Endpoint
     flow: Flow
@@ -42,7 +42,7 @@ class CutOff:
 
 
 def cut_off(tried: Redundancy) -> Iterator[CutOff]:
-    """One pod of every sort that is cut off; the flows were asked of the reference semantics."""
+    """One pod of every sort that is cut off; the reference semantics decided the flows."""
     resolvers = tried.space.after.pod_columns.selected(RESOLVERS)
     near = _Near(tried.policies)
     decider = Decider(tried.space.all)
@@ -63,7 +63,7 @@ def cut_off(tried: Redundancy) -> Iterator[CutOff]:
 
 
 def _may_be_cut(row: Row) -> bool:
-    """Something in it denies."""
+    """Whether some rule or default in it denies."""
     return any(
         tier.unmatched is not None or any(m.action.is_deny for m in tier.matchings)
         for tier in row.tiers
@@ -71,7 +71,7 @@ def _may_be_cut(row: Row) -> bool:
 
 
 def _allowed(decider: Decider, row: Row, segments: list[Segment]) -> int:
-    """The other sides that are allowed in one of some segments."""
+    """The peers that are allowed in one of some segments."""
     found = 0
     for outcome in decider.outcomes(row, segments):
         found |= with_action(outcome, Action.ALLOW)
@@ -90,7 +90,7 @@ class _Near:
     _known: dict[frozenset[str | None], PolicySet] = field(default_factory=dict)
 
     def of(self, *ends: End) -> PolicySet:
-        """Those that can select one of these ends, in their order."""
+        """The policies that can select one of these ends, in order."""
         spaces = frozenset(end.namespace for end in ends if isinstance(end, Endpoint))
         wanted: frozenset[str | None] = spaces | {None}
         if wanted not in self._known:
@@ -101,7 +101,7 @@ class _Near:
 
 
 def _shown(tried: Redundancy, near: _Near, row: Row, real: int, resolvers: int) -> CutOff | None:
-    """The first pod of the row that is no resolver itself, and its flow to one."""
+    """The first pod of the row that is not a resolver itself, and its flow to one."""
     space = tried.space
     for at in tried.classes_of[id(row)]:
         subject = space.classes[at].after
@@ -117,7 +117,7 @@ def _shown(tried: Redundancy, near: _Near, row: Row, real: int, resolvers: int) 
 
 
 def _ascending(bits: int) -> Iterator[int]:
-    """The numbers in a set, one at a time: of thousands the first is most often enough."""
+    """The numbers in a set, one at a time: of thousands the first is usually enough."""
     while bits:
         found = first(bits)
         yield found
@@ -137,7 +137,7 @@ def _is_resolver(pod: Endpoint) -> bool:
 
 
 def _asked(near: _Near, subject: Endpoint, end: End | None, family: int) -> CutOff | None:
-    """The flow as the reference semantics decides it, at the source's end."""
+    """The flow with the reference semantics' decision at the source's end."""
     if end is None or end == subject:
         return None
     flow = Flow(subject, end, DNS, family, 40000)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pods and nodes that could exist, one for each thing that policies speak of, to try rules on.
+"""Representatives: pods and nodes that could exist, one for each attribute value that policies name.
 
-A rule that is needed among them is needed: each of them, and each pair, could be in some cluster. What
-seems useless among them is only a candidate, for a solver to decide. Namespaces have one set of labels
-each, no two ends share an address, and ports that rules name have numbers that no rule asks for.
+Rules are tried on them. A rule that matters among them is needed, because each of them, and each pair,
+could be in some cluster. A rule that seems useless among them is only a candidate, which a solver must
+decide. Namespaces have one set of labels each, no two ends share an address, and ports that rules name
+have numbers that no rule uses.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -49,28 +50,28 @@ from policyc.verifier.symbolic.model_ends import (
 )
 
 _MOST_PAIRED = 40
-"""Up to so many selectors each pair of them gets a pod of both; beyond, Z3 has more to decide."""
+"""Up to so many selectors, each pair of them gets a pod of both; beyond, Z3 has more to decide."""
 _MOST_SOLVED = 3000
-"""So many selectors with conditions are solved for an example; the rules of others are Z3's."""
+"""The number of selectors with conditions that get an example; the others' rules are left to Z3."""
 _WIDE = 5000
-"""Ranges of more ports than this are everybody's: a named port may have a number inside."""
+"""A range of at least so many ports does not reserve its first and last port from named ports."""
 _BY_TEXT = (Operator.STARTS_WITH, Operator.ENDS_WITH, Operator.CONTAINS)
 _NOWHERE = IPv4Address(0)
 OUTSIDE = "some-namespace"
-"""How the names of namespaces begin that no policy names."""
+"""The prefix of names of namespaces that no policy names."""
 
 
 def representative_space(policies: PolicySet, networks: tuple[Network, ...] = ()) -> Space:
-    """The space of the representatives; `networks` are where pods have their addresses."""
+    """The space of the representatives; `networks` are the pods' networks."""
     reads = Reads.of((policies,))
-    for network in networks:  # a border of its own: nobody outside has an address inside
+    for network in networks:  # a border of its own: no external end has an address inside
         reads.blocks.setdefault(AddressPeer(network))
     making = _Making(policies, reads, networks)
     return Space([Site(end, end) for end in making.all()], reads)
 
 
 def impossible_columns(space: Space, networks: tuple[Network, ...]) -> int:
-    """The columns of addresses outside that lie where only pods have theirs."""
+    """The columns of external addresses that lie inside the pods' networks."""
     found = 0
     for at, column in enumerate(space.columns):
         if column.owner < 0 and column.example is not None:
@@ -127,7 +128,7 @@ class _Making:
         return self._namespaces.setdefault(namespace, {NAMESPACE_NAME_LABEL: namespace})
 
     def _outside(self, wanted: tuple[tuple[str, str], ...], labels: Mapping[str, str]) -> Endpoint:
-        """A pod in a namespace that no policy names, with just these namespace labels."""
+        """A pod in a namespace that no policy names, with exactly these namespace labels."""
         taken = self._namespaces
         if wanted not in self._fresh:
             count = len(self._fresh)
@@ -138,7 +139,7 @@ class _Making:
         return _pod(name, labels, self._namespaces[name])
 
     def _selected(self, selector: EndpointSelector) -> Endpoint | None:
-        """A pod that a selector selects, with as little else as can be; None: not found here."""
+        """A pod that a selector selects, with few other attributes; None: not found here."""
         if _needs_solver(selector):
             return self._solved(selector)
         labels = meeting(selector.labels)
@@ -162,7 +163,7 @@ class _Making:
         return _pod(name, labels, has)
 
     def _solved(self, selector: EndpointSelector) -> Endpoint | None:
-        """A pod for what only a solver can meet."""
+        """A pod for a selector that only a solver can satisfy."""
         end = Ends("pod", Domains(tests_of(selector)))
         reading = _model(z3.And(end.is_legal(), end.is_pod(), end.selected(selector)))
         if reading is None:
@@ -170,7 +171,7 @@ class _Making:
         found = reading.values(end)
         if (
             NODE_KEY in found
-        ):  # what else is on that node, and its labels, others would have to share
+        ):  # others would have to share what else is on that node, and its labels
             return None
         pod = pod_of(found, "pod", _NOWHERE, "")
         if pod.its_node is not None:
@@ -207,7 +208,7 @@ class _Making:
             )
 
     def _free(self, family: int) -> Iterator[Address]:
-        """Addresses of the largest range that no block divides, where pods may have theirs."""
+        """Addresses of the largest range that no block divides, in the pods' networks."""
         last = (1 << (32 if family == 4 else 128)) - 1
         borders = {0, last + 1}
         for block in self.reads.blocks:
@@ -228,7 +229,7 @@ class _Making:
         return (make(number) for number in range(start, hi))
 
     def _ports(self) -> Iterator[ContainerPort]:
-        """A number for each name, which no rule asks for by number."""
+        """A number for each name, which no rule uses as a number."""
         entries = (
             entry
             for policy in policies_of((self.policies,))
@@ -246,7 +247,7 @@ class _Making:
 
 
 def meeting(selector: LabelSelector) -> dict[str, str] | None:
-    """The fewest labels that a selector is content with; None where none are."""
+    """The fewest labels that satisfy a selector; None if none do."""
     by_key: dict[str, list[Requirement]] = {}
     for requirement in selector.requirements:
         by_key.setdefault(requirement.key, []).append(requirement)
@@ -261,7 +262,7 @@ def meeting(selector: LabelSelector) -> dict[str, str] | None:
 
 
 def _value_for(requirements: list[Requirement]) -> list[str] | None:
-    """[value], or [] where the key may be absent; None: nothing meets all of them."""
+    """[value], or [] if the key may be absent; None: no value satisfies all of them."""
     operators = {requirement.operator for requirement in requirements}
     if operators <= {Operator.NOT_IN, Operator.DOES_NOT_EXIST}:
         return []
@@ -276,7 +277,7 @@ def _value_for(requirements: list[Requirement]) -> list[str] | None:
 
 
 def _needs_solver(selector: EndpointSelector) -> bool:
-    """It asks for more than labels with some values, or without."""
+    """It requires more than labels with some values, or without."""
     requirements = (*selector.labels.requirements, *selector.namespace_labels.requirements)
     return selector.condition != ALWAYS or any(r.operator in _BY_TEXT for r in requirements)
 
@@ -291,7 +292,7 @@ def _names(count: int) -> Iterator[str]:
 
 
 def _both(one: EndpointSelector, other: EndpointSelector) -> EndpointSelector:
-    """What both select."""
+    """The conjunction of both selectors."""
     of_namespace = (one.namespace_labels, other.namespace_labels)
     conditions: tuple[Condition, ...] = tuple(
         c for c in (one.condition, other.condition) if c != ALWAYS

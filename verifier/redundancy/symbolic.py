@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules that change nothing for any pod, node and address that could exist: proved by Z3, rule by rule.
 
-Removing a rule can change the verdict only of ends that its policy selects, so that only policies that
-can select those, too, are asked about. First the rule's own tier is asked, with everything after it as
-one mark; where that is not enough, all tiers are.
+Removing a rule can change the verdict only of ends that its policy selects, so only policies that can
+select those ends too are considered. First the rule's own tier is checked, with everything after it as
+one mark. If that is not enough, all tiers are checked.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ from policyc.verifier.smt.solvers import (
 )
 
 MARK = Limit(-1, -1)
-"""A limit that no rule can ask for: it marks the flows that come so far."""
+"""A limit that no rule can have: it marks the flows that get so far."""
 _NO_ORIGIN = Origin(NOWHERE, "")
 
 
@@ -54,9 +54,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Proved:
-    """What the solver says of a candidate: how it is useless, None where it is needed.
+    """The solver's answer on a candidate: how it is useless, None if it is needed.
 
-    `undecided` says why there is no answer; then `why` is None as well.
+    `undecided` is the reason if there is no answer; then `why` is None as well.
     """
 
     place: RulePlace
@@ -67,7 +67,7 @@ class Proved:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What all questions share; picklable, for other processes."""
+    """The common data of all questions; picklable, for other processes."""
 
     policies: PolicySet
     networks: tuple[Network, ...] = ()
@@ -86,7 +86,7 @@ def prove_candidates(asked: Asked, candidates: Sequence[Candidate]) -> tuple[Pro
 
 
 def prove_groups(asked: Asked, groups: Sequence[Group]) -> tuple[int, Answer, str]:
-    """(queries, UNSAT where all groups are equal, why not decided); the first that is not ends it."""
+    """(queries, UNSAT if all groups are equal, why not decided); the first unequal group ends it."""
     queries = 0
     for group in groups:
         for direction in Direction:
@@ -105,7 +105,7 @@ def prove_groups(asked: Asked, groups: Sequence[Group]) -> tuple[int, Answer, st
 
 @dataclass
 class Prover:
-    """Asks about the rules of one policy set, some of which may be gone already."""
+    """Checks the rules of one policy set, some of which may be removed already."""
 
     asked: Asked
     queries: int = 0
@@ -130,7 +130,7 @@ class Prover:
         return Proved(place, why, self.queries - before)
 
     def is_removable(self, place: RulePlace, gone: frozenset[RulePlace]) -> bool:
-        """No verdict changes where the rule goes, too. Raises UndecidedError."""
+        """No verdict changes if the rule is removed, too. Raises UndecidedError."""
         policy = self.policy(place)
         tiers = self._near(policy)
         more = gone | {place}
@@ -157,7 +157,7 @@ class Prover:
         return True
 
     def _how_useless(self, candidate: Candidate) -> Uselessness:
-        """What a solver confirms of the way that the representatives show."""
+        """The reason that representatives show, as far as a solver confirms it."""
         place = candidate.place
         if candidate.why is Uselessness.REDUNDANT:
             return Uselessness.REDUNDANT
@@ -175,7 +175,7 @@ class Prover:
     def _is_never_hit(
         self, policies: PolicySet, place: RulePlace, indices: list[list[int]] | None = None
     ) -> bool:
-        """No flow comes to the rule and matches it: a mark on it changes nothing."""
+        """No flow reaches the rule and matches it: a mark on it changes nothing."""
         if indices is None:
             marked = PolicySet(tuple(_with_mark(tier, 0, place, 0) for tier in policies.tiers))
         else:
@@ -230,7 +230,7 @@ class Prover:
         return decision.answer is Answer.UNSAT
 
     def policy(self, place: RulePlace) -> Policy:
-        """The policy that a rule is of."""
+        """The policy of a rule."""
         return self.asked.policies.tiers[place.tier].policies[place.policy]
 
     def _near(self, policy: Policy) -> list[list[int]]:
@@ -254,7 +254,7 @@ class Prover:
     def _trimmed(
         self, indices: list[list[int]], gone: frozenset[RulePlace], only: RulePlace | None = None
     ) -> PolicySet:
-        """Some policies of each tier, without the rules that are gone; or with one rule alone."""
+        """Some policies of each tier, without the removed rules; or with one rule alone."""
         tiers = []
         for number, (tier, ats) in enumerate(zip(self.asked.policies.tiers, indices, strict=True)):
             if ats:
@@ -338,7 +338,7 @@ def _has_hosts(policies: PolicySet) -> bool:
 
 
 def _rest() -> Tier:
-    """What stands for all that comes after: every flow that gets here is marked."""
+    """A tier that stands for all later ones: every flow that reaches it is marked."""
     rule = Rule(Action.ALLOW, (ANY_PEER,), (AnyService(),), _NO_ORIGIN, limit=MARK)
     policy = Policy(
         "", "", "", EVERY_ENDPOINT, frozenset(), (rule,), (rule,), _NO_ORIGIN, hosts=ALWAYS

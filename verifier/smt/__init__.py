@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Solvers and terms: Z3 and bitwuzla behind one door."""
+"""Solvers and terms: Z3 and bitwuzla behind one interface."""

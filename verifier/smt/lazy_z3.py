@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Z3, loaded when a term is made: a run whose questions are all in a ledger does without it.
+"""Z3, loaded when the first term is made: a run whose questions are all in a ledger never loads it.
 
 Loading takes 50 ms of CPU. `from policyc.verifier.smt.lazy_z3 import z3` stands for `import z3`.
 """
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class _WhenUsed:
-    """The module, by its attributes; each is looked up once."""
+    """The module, by its attributes; each is resolved once."""
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(importlib.import_module("z3"), name)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Z3 assertions as SMT-LIB text that other solvers read.
 
-Z3 writes a conjunction of one part as `(and x)` and one of none as `and`, which SMT-LIB does not have;
-they become `x` and `true`, and likewise for `or`.
+Z3 writes a conjunction of one part as `(and x)` and one of no parts as `and`, which SMT-LIB does not
+have. They become `x` and `true`, and likewise for `or`.
 """
 
 import re
@@ -42,7 +42,7 @@ def digest_of(assertions: Sequence[Term]) -> str:
 
 
 def _children_first(root: Term, known: Mapping[int, bytes]) -> Iterator[Term]:
-    """Every part of a term that is not known yet, each after its own parts."""
+    """Every new part of a term, each after its own parts."""
     waiting = [(root, False)]
     while waiting:
         term, is_ready = waiting.pop()
@@ -56,9 +56,9 @@ def _children_first(root: Term, known: Mapping[int, bytes]) -> Iterator[Term]:
 
 
 def without_single_parts(text: str) -> str:
-    """The text with `(and x)` written as `x`, and likewise for all that wants two parts or more."""
+    """The text with `(and x)` written as `x`; likewise for all operators of two or more parts."""
     written: list[str] = []
-    opened: list[list[int]] = []  # where each open list begins, and how many items it has so far
+    opened: list[list[int]] = []  # the start of each open list, and the number of its items so far
     for token in _TOKEN.findall(text):
         if token.startswith(";"):
             continue
@@ -79,5 +79,5 @@ def without_single_parts(text: str) -> str:
 
 
 def has_strings(text: str) -> bool:
-    """Whether the text speaks of strings, which not every solver knows."""
+    """Whether the text uses strings, which not every solver supports."""
     return any(_STRINGS.match(token) for token in _TOKEN.findall(text))

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which solvers decide; known to the command line before any is loaded."""
+"""The choice of solvers; the command line knows it before any solver is loaded."""
 
 from enum import Enum
 
 
 class Choice(Enum):
-    """Which solvers decide."""
+    """The solvers that decide."""
 
     Z3 = "z3"
     BITWUZLA = "bitwuzla"

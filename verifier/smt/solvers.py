@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One door to the solvers: a goal is decided by Z3, by bitwuzla, or by both, which must agree.
+"""One interface to the solvers: Z3, bitwuzla, or both, which must agree, decide a goal.
 
 A goal is a list of Z3 assertions over Booleans and bit vectors; Z3 alone also takes strings. Witnesses
-always come from Z3's model: bitwuzla is the second opinion, and reads the goal as SMT-LIB text.
+always come from Z3's model. Bitwuzla is the second opinion, and reads the goal as SMT-LIB text.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ _Z3_TIMEOUTS = ("timeout", "canceled")
 
 
 class Answer(Enum):
-    """What a solver says of a goal."""
+    """A solver's answer on a goal."""
 
     SAT = "sat"
     UNSAT = "unsat"
@@ -35,7 +35,7 @@ class Answer(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SolverAnswer:
-    """One solver's answer; `reason` says why it is unknown. `model` is Z3's, where it is sat."""
+    """One solver's answer; `reason` says why it is unknown. `model` is Z3's, if it is sat."""
 
     solver: str
     version: str
@@ -50,13 +50,13 @@ class SolverAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the solvers asked say together. They do not disagree: `decide` raises where they do."""
+    """The combined answer of the solvers. They never disagree here: `decide` raises if they do."""
 
     answers: tuple[SolverAnswer, ...]
 
     @property
     def answer(self) -> Answer:
-        """UNSAT where every solver says so; SAT where one does, as no other says otherwise."""
+        """UNSAT if every solver says so; SAT if one does, as no other contradicts it."""
         said = {each.answer for each in self.answers}
         if said == {Answer.UNSAT}:
             return Answer.UNSAT
@@ -64,7 +64,7 @@ class Decision:
 
     @property
     def model(self) -> Term:
-        """Z3's model; None where the goal is not sat, or Z3 did not find it so."""
+        """Z3's model; None if the goal is not sat, or Z3 did not find it so."""
         return next((each.model for each in self.answers if each.model is not None), None)
 
     @property
@@ -81,7 +81,7 @@ Solve = Callable[[Sequence[Term], int | None], SolverAnswer]
 
 
 def solve_z3(assertions: Sequence[Term], limit_ms: int | None) -> SolverAnswer:
-    """Z3's answer, with a model where it is sat."""
+    """Z3's answer, with a model if it is sat."""
     solver = _solver_for(assertions)
     if limit_ms is not None:
         solver.set("timeout", limit_ms)
@@ -103,7 +103,7 @@ def solve_z3(assertions: Sequence[Term], limit_ms: int | None) -> SolverAnswer:
 
 
 def solve_bitwuzla(assertions: Sequence[Term], limit_ms: int | None) -> SolverAnswer:
-    """Bitwuzla's answer. Strings are no part of what it decides: unknown, whatever Z3 says."""
+    """Bitwuzla's answer. It does not support strings: then it is unknown, whatever Z3 answers."""
     try:
         import bitwuzla
     except ImportError as missing:
@@ -115,7 +115,7 @@ def solve_bitwuzla(assertions: Sequence[Term], limit_ms: int | None) -> SolverAn
         return SolverAnswer("bitwuzla", version, Answer.UNKNOWN, "it does not know strings")
     options = bitwuzla.Options()
     if limit_ms is not None:
-        options.set(bitwuzla.Option.TIME_LIMIT_PER, max(1, limit_ms))  # 0 would be no limit
+        options.set(bitwuzla.Option.TIME_LIMIT_PER, max(1, limit_ms))  # 0 would mean no limit
     try:
         parser = bitwuzla.Parser(bitwuzla.TermManager(), options)
         parser.parse(text, True, False)
@@ -134,7 +134,7 @@ SOLVERS: Mapping[Choice, Solve] = {Choice.Z3: solve_z3, Choice.BITWUZLA: solve_b
 
 
 def versions_of(choice: Choice) -> tuple[tuple[str, str], ...]:
-    """(name, version) of the solvers that a choice asks."""
+    """(name, version) of the solvers of a choice."""
     asked = (Choice.Z3, Choice.BITWUZLA) if choice is Choice.BOTH else (choice,)
     known = {
         Choice.Z3: lambda: str(z3.get_version_string()),
@@ -149,10 +149,10 @@ def decide(
     limit_ms: int | None = None,
     solvers: Mapping[Choice, Solve] = SOLVERS,
 ) -> Decision:
-    """Whether the assertions can hold together; each solver has `limit_ms` of its own.
+    """Whether the assertions can hold together; each solver has its own limit of `limit_ms`.
 
-    What bitwuzla alone finds sat, Z3 is asked, too: for the model. Raises InternalError where one says
-    sat and the other unsat, HostError where a solver is not installed.
+    If only bitwuzla finds the goal sat, Z3 is called, too, for the model. Raises InternalError if one
+    says sat and the other unsat, HostError if a solver is not installed.
     """
     asked = (Choice.Z3, Choice.BITWUZLA) if choice is Choice.BOTH else (choice,)
     answers = [solvers[each](assertions, limit_ms) for each in asked]
@@ -165,7 +165,7 @@ def decide(
 
 
 def _solver_for(assertions: Sequence[Term]) -> Term:
-    """Z3's solver for bit vectors, or where the goal has more (strings) the one for everything."""
+    """Z3's solver for bit vectors; if the goal has more (strings), the general one."""
     goal = z3.Goal()
     goal.add(*assertions)
     return z3.SolverFor("QF_BV") if z3.Probe("is-qfbv")(goal) else z3.SimpleSolver()

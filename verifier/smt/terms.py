@@ -2,7 +2,7 @@
 """Z3 terms for what rules read: service keys, prefixes, port entries, diagrams.
 
 Written from the Policy IR's own words (CIDRs as masks, ports as comparisons), never from the interval
-code that the compiler uses, so that a mistake there shows.
+code that the compiler uses. So a mistake in that code shows.
 """
 
 from collections.abc import Callable, Mapping
@@ -51,7 +51,7 @@ def is_service(key: Term) -> Term:
 
 
 def in_network(address: Term, network: Network) -> Term:
-    """An address (a bit vector of the family's width) is inside a CIDR."""
+    """Whether an address (a bit vector of the family's width) is inside a CIDR."""
     width = network.max_prefixlen
     free = width - network.prefixlen
     if free == width:
@@ -61,7 +61,7 @@ def in_network(address: Term, network: Network) -> Term:
 
 
 def in_block(address: Term, block: AddressPeer) -> Term:
-    """Inside the CIDR and in none of its excepts (A14)."""
+    """Whether an address is inside the CIDR and in none of its excepts (A14)."""
     holes = [in_network(address, hole) for hole in block.excepts]
     return z3.And(in_network(address, block.network), *(z3.Not(hole) for hole in holes))
 
@@ -81,7 +81,7 @@ def port_of(key: Term) -> Term:
 
 
 def asks_for(key: Term, ports: Ports, named: Callable[[NamedPort], Term]) -> Term:
-    """The key is among a port entry's; `named` says which numbers the destination declares."""
+    """The key is among a port entry's; `named` gives the numbers that the destination declares."""
     match ports:
         case AnyService():
             return z3.BoolVal(True)
@@ -109,7 +109,7 @@ def asks_for(key: Term, ports: Ports, named: Callable[[NamedPort], Term]) -> Ter
 
 
 def asked_by(key: Term, rule: Rule, named: Callable[[NamedPort], Term]) -> Term:
-    """The key is among a rule's ports and none of those it excepts."""
+    """The key is among a rule's ports and none of its excepted ones."""
     among = z3.Or(*(asks_for(key, entry, named) for entry in rule.ports))
     if not rule.except_ports:
         return among
@@ -131,7 +131,7 @@ def in_range(value: Term, lo: int, hi: int) -> Term:
 
 
 def diagram_term(diagram: Diagram, key: Term, leaf: Callable[[int], Term]) -> Term:
-    """The leaf a diagram gives the key, as nested comparisons of its steps."""
+    """The leaf that a diagram gives the key, as nested comparisons of its steps."""
     term = leaf(diagram[0][1])
     for lo, value in diagram[1:]:
         term = z3.If(z3.UGE(key, lo), leaf(value), term)

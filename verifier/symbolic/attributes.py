@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Symbolic attributes: what is free about a pod or a node that could exist, and what is asked of it.
+"""Symbolic attributes: the free attributes of a pod or node that could exist, and tests on them.
 
-For each attribute and key that policies test, a value: absent, one of the values that they name, or some
-other. Keys that are tested by prefix, suffix or substring are strings of a label value's form. What two
-ends share is one object: two pods of one namespace have the same namespace labels.
+For each attribute and key that policies test there is a value: absent, one of the values that they name,
+or some other. Keys that are tested by prefix, suffix or substring are strings of a label value's form.
+Attributes that two ends share are one object: two pods of one namespace have the same namespace labels.
 """
 
 import re
@@ -32,7 +32,7 @@ from policyc.verifier.smt.terms import Term
 Key = tuple[Attribute, str]
 NAMESPACE_KEY: Key = (Attribute.NAMESPACE, "")
 NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
-"""The label of every namespace that is its name: the API server sees to it."""
+"""The label of every namespace with its name; the API server sets it."""
 NODE_KEY: Key = (Attribute.NODE, "")
 SERVICE_ACCOUNT_KEY: Key = (Attribute.SERVICE_ACCOUNT, "")
 _OF_NODES = frozenset({Attribute.LABEL, Attribute.NODE_LABEL, Attribute.NODE})
@@ -43,14 +43,14 @@ ABSENT = 0
 
 
 def key_of(attribute: Attribute, key: str) -> Key:
-    """The key under which a test finds its value: a namespace's name is known under several."""
+    """The key under which a test finds its value: a namespace's name is stored under several labels."""
     if attribute is Attribute.NAMESPACE_LABEL and key == NAMESPACE_NAME_LABEL:
         return NAMESPACE_KEY
     return attribute, key
 
 
 def tests_of(selector: EndpointSelector) -> Iterator[tuple[Key, Requirement]]:
-    """Everything a selector asks, with its key."""
+    """Every test of a selector, with its key."""
     if selector.namespace is not None:
         yield NAMESPACE_KEY, Requirement("", Operator.IN, (selector.namespace,))
     for attribute, labels in (
@@ -63,7 +63,7 @@ def tests_of(selector: EndpointSelector) -> Iterator[tuple[Key, Requirement]]:
 
 
 def tests_in(condition: Condition) -> Iterator[tuple[Key, Requirement]]:
-    """Everything a condition asks, with its key."""
+    """Every test of a condition, with its key."""
     match condition:
         case AttributeTest(attribute, requirement):
             yield key_of(attribute, requirement.key), requirement
@@ -78,18 +78,18 @@ def tests_in(condition: Condition) -> Iterator[tuple[Key, Requirement]]:
 
 @dataclass(frozen=True)
 class Domain:
-    """The values of a key that tests can tell apart: `values[i]` is i + 1, absent 0, any other last."""
+    """The values of a key that tests distinguish: `values[i]` is i + 1, absent 0, any other last."""
 
     values: tuple[str, ...]
 
     @property
     def other(self) -> int:
-        """The number of every value that no test names."""
+        """The number that stands for every value that no test names."""
         return len(self.values) + 1
 
     @property
     def bits(self) -> int:
-        """How many bits hold a number of the domain."""
+        """The number of bits that hold a number of the domain."""
         return self.other.bit_length()
 
     @cached_property
@@ -104,7 +104,7 @@ class Domain:
 
 
 class Domains:
-    """The domains of all keys that some tests ask for."""
+    """The domains of all keys that some tests read."""
 
     def __init__(self, tests: Iterable[tuple[Key, Requirement]]) -> None:
         values: defaultdict[Key, set[str]] = defaultdict(set)
@@ -145,7 +145,7 @@ class Ends:
         return self._terms[key]
 
     def has(self, key: Key) -> Term:
-        """The key is there."""
+        """The key is present."""
         if key in self.domains.texts:
             return z3.Bool(f"{self.name} has {key[0].value} {key[1]}")
         return self.value(key) != ABSENT
@@ -170,9 +170,9 @@ class Ends:
         return z3.And(*terms)
 
     def is_node(self) -> Term:
-        """A node has labels and its host interface's labels, and nothing that only pods have.
+        """A node has labels and its host interface's labels, and no attribute that only pods have.
 
-        Its name is not known where a pod in the host's network is on a node that nobody has named.
+        Its name is unknown if a pod in the host's network is on a node that the input does not name.
         """
         return z3.And(*(z3.Not(self.has(key)) for key in self.domains if key[0] not in _OF_NODES))
 
@@ -230,7 +230,7 @@ class Ends:
         )
 
     def selected(self, selector: EndpointSelector) -> Term:
-        """A selector selects this end, which is a pod; one term for all who ask."""
+        """A selector selects this end, which is a pod; the term is cached for all callers."""
         if selector not in self._selected:
             self._selected[selector] = self._selected_by(selector)
         return self._selected[selector]
@@ -248,7 +248,7 @@ class Ends:
 
 
 def agree(one: Ends, other: Ends, attribute: Attribute) -> Term:
-    """Both have the same of everything under an attribute: what they share is one object."""
+    """Both have equal values of everything under an attribute: shared attributes are one object."""
     keys = [key for key in one.domains if key[0] is attribute]
     return z3.And(
         *(z3.And(one.has(k) == other.has(k), one.value(k) == other.value(k)) for k in keys)
@@ -256,7 +256,7 @@ def agree(one: Ends, other: Ends, attribute: Attribute) -> Term:
 
 
 def are_known_same(one: Ends, other: Ends, key: Key) -> Term:
-    """Both have the same value of a key. Of two values that no policy names nobody knows: false."""
+    """Both have the same value of a key. Two values that no policy names may differ: false."""
     if key not in one.domains:
         return z3.BoolVal(False)
     same = z3.And(one.has(key), other.has(key), one.value(key) == other.value(key))
@@ -266,7 +266,7 @@ def are_known_same(one: Ends, other: Ends, key: Key) -> Term:
 
 
 def literal(text: str) -> Term:
-    """A text as a string constant; Z3 would read escapes in it."""
+    """A text as a string constant; Z3 would interpret escapes in it."""
     spelled = (c if c.isalnum() and c.isascii() else f"\\u{{{ord(c):x}}}" for c in text)
     return z3.StringVal("".join(spelled))
 
@@ -277,7 +277,7 @@ def text_of(constant: Term) -> str:
 
 
 def _is_value_of(attribute: Attribute, value: Term) -> Term:
-    """A label's value, or a name: of a namespace, or a DNS subdomain as nodes and accounts have."""
+    """A label's value, or a name: of a namespace, or a DNS subdomain as for nodes and accounts."""
     lower, digit = z3.Range("a", "z"), z3.Range("0", "9")
     match attribute:
         case Attribute.NAMESPACE:
@@ -291,7 +291,7 @@ def _is_value_of(attribute: Attribute, value: Term) -> Term:
 
 
 def _is_made_of(value: Term, edge: Term, inner: tuple[str, ...], longest: int) -> Term:
-    """Characters of `edge`, and of `inner` too but for the first and the last."""
+    """Characters of `edge`; between the first and the last also characters of `inner`."""
     any_of = z3.Union(edge, *map(z3.Re, inner))
     form = z3.Union(edge, z3.Concat(edge, z3.Star(any_of), edge))
     return z3.And(z3.InRe(value, form), z3.Length(value) <= longest)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A connection that could exist: between any pods, nodes and addresses of any cluster.
 
-The symbolic universe: both ends free, but for what two pods or nodes have in common where they share a
-namespace, a service account or a node. Two pods may be equal in all of it and yet be two.
+The symbolic universe: both ends are free, except that ends in one namespace, service account or node
+share its attributes. Two pods may be equal in all attributes and still be two pods.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -40,10 +40,10 @@ from policyc.verifier.symbolic.model_ends import (
 
 
 class Connection(ConnectionTerms):
-    """A connection of the symbolic universe, and what policy sets say of it.
+    """A connection of the symbolic universe, and the verdicts of policy sets on it.
 
-    `sets` are all the policy sets that will be asked, `intents` whose peers and services will be;
-    `pod_networks` are where pods have their addresses, and nobody outside (a family without any: free).
+    `sets` are all the policy sets that will be evaluated, `intents` those whose peers and services will
+    be. `pod_networks` contain all pod addresses and no external ones (a family without any: free).
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Connection(ConnectionTerms):
         return free_end(name, Domains(self.tests))
 
     def _universe(self) -> Iterator[Term]:
-        """What pods and nodes that could exist have in common where they share something."""
+        """The constraints on the ends: legal values, and equal attributes where they share an owner."""
         hosts = HostRules.of(self.sets)
         for end in (self.src, self.dst):
             yield from is_legal(end)
@@ -92,7 +92,7 @@ class Connection(ConnectionTerms):
         return reader.ends()
 
     def _ports(self, reading: Reading, service: Service) -> tuple[ContainerPort, ...]:
-        """What the destination declares: the flow's number under each name that the model says."""
+        """The destination's declarations: the flow's number under each name of the model."""
         return tuple(
             ContainerPort(port.name, port.protocol.name, service.value)
             for port in self.named_ports
@@ -102,7 +102,7 @@ class Connection(ConnectionTerms):
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads the ends out of a model. `ports` are what the destination declares."""
+    """Reads the ends out of a model. `ports` are the destination's declarations."""
 
     connection: Connection
     reading: Reading
@@ -110,7 +110,7 @@ class _Reader:
     ports: tuple[ContainerPort, ...]
 
     def ends(self) -> tuple[End, End]:
-        """Source and destination; where they are one pod or share a node, they say so."""
+        """Source and destination; their objects show if they are one pod or share a node."""
         c = self.connection
         src, dst = self._end(c.src), self._end(c.dst)
         if isinstance(dst, Endpoint):

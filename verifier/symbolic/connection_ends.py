@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One end of a symbolic connection: a pod, a node, with a host interface or none, or an address.
+"""One end of a symbolic connection: a pod, a node (with or without a host interface), or an address.
 
-Every end has the terms of all three; `is_pod` and `is_node` say which of them count. Both ends of a
-connection are made here, and what a universe asks of each.
+Every end has the terms of all three; `is_pod` and `is_node` say which of them count. This module makes
+both ends of a connection, and the constraints of a universe on each.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ _GROUP_OF_OPEN_HOSTS = ".cilium.io"
 
 @dataclass(frozen=True)
 class ConnectionEnd:
-    """The terms of one end. An end that is neither a pod nor a node is an address outside.
+    """The terms of one end. An end that is neither a pod nor a node is an external address.
 
     `has_host`: the node has a host interface; `is_guarded` and `has_failsafes` are of that interface.
     """
@@ -44,16 +44,16 @@ class ConnectionEnd:
 
     @property
     def is_outside(self) -> Term:
-        """An address that is of no pod and no node."""
+        """An address of no pod and no node."""
         return z3.Not(z3.Or(self.is_pod, self.is_node))
 
     @property
     def is_host(self) -> Term:
-        """A node that policies can guard."""
+        """A node that can be a subject of policies."""
         return z3.And(self.is_node, self.has_host)
 
     def address(self, is_ipv6: Term, family: int) -> Term:
-        """The address of a family, and that the flow is of this family."""
+        """The address of a family, and the condition that the flow is of this family."""
         return self.addresses[family], is_ipv6 if family == 6 else z3.Not(is_ipv6)
 
 
@@ -73,16 +73,16 @@ def new_end(name: str, pod: Ends, node: Ends) -> ConnectionEnd:
 
 
 def free_end(name: str, domains: Domains) -> ConnectionEnd:
-    """An end of which nothing is known."""
+    """An end without constraints."""
     return new_end(name, Ends(f"{name} pod", domains), Ends(f"{name} node", domains))
 
 
 @dataclass(frozen=True)
 class HostRules:
-    """What host interfaces can be like, going by the policies that guard them.
+    """The possible host interfaces, according to the policies that select them.
 
-    Calico's host endpoints may be there or not, guarded or not, with failsafe ports (D43); of Cilium's
-    nodes every one is a subject, open where no policy decides, once a policy selects nodes (E45).
+    Calico's host endpoints may exist or not, with default deny or not, with failsafe ports (D43). With
+    Cilium, every node is a subject, open if no policy decides, once a policy selects nodes (E45).
     """
 
     may_be_guarded: bool
@@ -90,13 +90,13 @@ class HostRules:
 
     @staticmethod
     def of(sets: Iterable[PolicySet]) -> "HostRules":
-        """What the policies that select host interfaces say."""
+        """The host rules that follow from the policies that select host interfaces."""
         guarding = [p for p in policies_of(sets) if p.hosts != NEVER]
         opens = [p for p in guarding if p.kind.endswith(_GROUP_OF_OPEN_HOSTS)]
         return HostRules(len(opens) < len(guarding), bool(opens))
 
     def asked_of(self, end: ConnectionEnd) -> Iterator[Term]:
-        """Host interfaces are of nodes, and like the policies' own."""
+        """Host interfaces belong to nodes, and are like those of the policies."""
         yield z3.Implies(end.has_host, end.is_node)
         yield z3.Implies(z3.Or(end.is_guarded, end.has_failsafes), end.has_host)
         if self.is_every_node:
@@ -113,7 +113,7 @@ def policies_of(sets: Iterable[PolicySet]) -> Iterator[Policy]:
 
 
 def is_legal(end: ConnectionEnd) -> Iterator[Term]:
-    """One kind at a time, its values legal; without a host interface there are no labels of it."""
+    """One kind at a time, with legal values; without a host interface there are no labels of it."""
     yield z3.Not(z3.And(end.is_pod, end.is_node))
     yield from (end.pod.is_legal(), end.node.is_legal(), end.pod.is_pod(), end.node.is_node())
     labels = [key for key in end.node.domains if key[0] is Attribute.LABEL]
@@ -124,7 +124,7 @@ def is_legal(end: ConnectionEnd) -> Iterator[Term]:
 def in_pod_networks(
     end: ConnectionEnd, is_ipv6: Term, networks: Sequence[Network]
 ) -> Iterator[Term]:
-    """Pods have addresses of these networks and nobody outside has. Families not named are free."""
+    """Pods have addresses of these networks, external ends have not. Families not named are free."""
     for family in sorted({network.version for network in networks}):
         address, is_family = end.address(is_ipv6, family)
         inside = z3.Or(*(in_network(address, n) for n in networks if n.version == family))

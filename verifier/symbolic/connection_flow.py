@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a solver's model of a connection to a flow, which the reference semantics must confirm.
 
-A model is never trusted: where `ir/semantics.verdict` says anything else of either end than the terms
-did, that is our mistake, and an InternalError.
+A model is never trusted. If `ir/semantics.verdict` and the terms disagree about either end, that is a
+bug in policyc and an InternalError.
 """
 
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ from policyc.verifier.symbolic.verdict_terms import ACTIONS
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """A flow out of a model, and what the reference semantics say of it for each policy set."""
+    """A flow out of a model, and the reference semantics' verdict on it for each policy set."""
 
     flow: Flow
     verdicts: tuple[Verdict, ...]
 
 
 def confirmed(connection: ConnectionTerms, model: Term) -> Confirmed:
-    """The flow of a model, on which every policy set was asked again: both actions and effects."""
+    """The flow of a model, evaluated again under every policy set: both actions and effects."""
     flow = connection.read(model)
     reading = Reading(model)
     verdicts = tuple(verdict(policies, flow) for policies in connection.sets)

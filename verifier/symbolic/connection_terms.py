@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both ends of a connection at once, and the verdict of policy sets on it, whatever the universe.
+"""Both ends of a connection at once, and the verdict of policy sets on it, in any universe.
 
-What `ir/semantics.verdict` says of a flow, as Z3 terms: egress at the source and ingress at the
-destination, each end a pod, a node or an address outside. The verdict of one end is that of a
-`Situation`; here are who is who, and the flows that no policy decides (A22, A23, A26).
+The verdict of `ir/semantics.verdict` on a flow, as Z3 terms: egress at the source and ingress at the
+destination. Each end is a pod, a node or an external address. The verdict of one end is that of a
+`Situation`. This module adds the identities of the ends, and the flows that no policy decides (A22, A23,
+A26).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -61,7 +62,7 @@ _LINK_LOCAL = IPv6Network("fe80::/10")
 
 
 def tests_of_peers(peers: Iterable[Peer]) -> Iterator[tuple[Key, Requirement]]:
-    """Everything that some peers ask of pods and nodes."""
+    """Every test of some peers on pods and nodes."""
     for leaf in (leaf for peer in peers for leaf in leaves(peer)):
         if isinstance(leaf, EndpointPeer):
             yield from tests_of(leaf.selector)
@@ -70,10 +71,10 @@ def tests_of_peers(peers: Iterable[Peer]) -> Iterator[tuple[Key, Requirement]]:
 
 
 class ConnectionTerms:
-    """The terms of a connection. `sets` are all the policy sets that will be asked.
+    """The terms of a connection. `sets` are all the policy sets that will be evaluated.
 
-    `peers` and `ports` are what will be asked of its ends beside the policies. Pods in the host's
-    network are nodes here (A21); a protocol with ports always has a source port.
+    `peers` and `ports` are evaluated on its ends beside the policies. Pods in the host's network are
+    nodes here (A21). A protocol with ports always has a source port.
     """
 
     def __init__(
@@ -99,17 +100,17 @@ class ConnectionTerms:
 
     @property
     def effect_numbers(self) -> Mapping[Action | Limit, int]:
-        """Which bit of an effects mask stands for what."""
+        """The bit of each effect in an effects mask."""
         return self._any.effects
 
     may_be_empty = False
     """Whether the universe may have no connection at all, as a cluster without pods and nodes."""
 
     has_strings = False
-    """Whether its terms read strings, which not every solver knows."""
+    """Whether its terms use strings, which not every solver supports."""
 
     def wishes(self) -> Iterator[Term]:
-        """What makes a witness of this universe pleasant to read, beside what any does."""
+        """Wishes that make a witness of this universe readable, beside the general ones."""
         return iter(())
 
     # The four situations: each end may be decided as a pod or as a host interface.
@@ -160,12 +161,12 @@ class ConnectionTerms:
 
     @property
     def source_port(self) -> Term:
-        """The source port, which counts where the protocol has ports."""
+        """The source port, which is read only if the protocol has ports."""
         return self._any.source_port
 
     @property
     def has_source_port(self) -> Term:
-        """There is a source port: always, where the protocol has ports."""
+        """There is a source port: always, if the protocol has ports."""
         return self._any.has_source_port
 
     def declares(self, port: NamedPort) -> Term:
@@ -175,7 +176,7 @@ class ConnectionTerms:
     # What is possible.
 
     def is_possible(self) -> Term:
-        """What every connection of this universe keeps to; ask whether it can be met at all."""
+        """The constraints on every connection of this universe; check that they can be met."""
         return z3.And(self._is_packet(), *self._kinds(), *self._identities(), *self._universe())
 
     def _is_packet(self) -> Term:
@@ -183,14 +184,14 @@ class ConnectionTerms:
         return z3.And(self._any.is_packet(), self.has_source_port == has_ports)
 
     def _kinds(self) -> Iterator[Term]:
-        """Some end is a pod or a node, or nobody here would see the connection."""
+        """Some end is a pod or a node; otherwise no node here sees the connection."""
         ends = (self.src, self.dst)
         yield z3.Or(*(term for end in ends for term in (end.is_pod, end.is_node)))
         for end in ends:
             yield z3.Not(z3.And(end.is_pod, end.is_node))
 
     def _identities(self) -> Iterator[Term]:
-        """Who is who: one pod, or one node, may be both ends, and a node be a pod's own."""
+        """Identities: both ends may be one pod, or one node, and a node may be a pod's own."""
         src, dst = self.src, self.dst
         yield z3.Implies(self.is_same_pod, z3.And(src.is_pod, dst.is_pod))
         yield z3.Implies(self.is_on_src_node, z3.And(src.is_pod, dst.is_node))
@@ -199,7 +200,7 @@ class ConnectionTerms:
         yield from self._apart()
 
     def _apart(self) -> Iterator[Term]:
-        """Two ends have two addresses; a node's traffic to its own address never leaves it."""
+        """The two ends have different addresses; a node's traffic to its own address never leaves it."""
         yield self.is_same_pod == self.is_one_address()
 
     def is_one_address(self) -> Term:
@@ -208,7 +209,7 @@ class ConnectionTerms:
         return z3.If(self.is_ipv6, src[6] == dst[6], src[4] == dst[4])
 
     def _universe(self) -> Iterator[Term]:
-        """What the universe asks of the ends, and of what they share."""
+        """The universe's constraints on the ends, and on their shared attributes."""
         raise NotImplementedError
 
     def _ends_of(self, reading: Reading, family: int, service: Service) -> tuple[End, End]:
@@ -216,7 +217,7 @@ class ConnectionTerms:
         raise NotImplementedError
 
     def read(self, model: Term) -> Flow:
-        """The flow that a model describes; the model is of `is_possible()`, and more."""
+        """The flow that a model describes; the model satisfies `is_possible()`, and more."""
         reading = Reading(model)
         family = 6 if reading.holds(self.is_ipv6) else 4
         service = Service.from_key(reading.number(self.key))
@@ -247,7 +248,7 @@ class ConnectionTerms:
     def is_builtin(self, policies: PolicySet) -> Term:
         """A pod to itself, a node to its own pod, neighbour discovery: allowed whatever policies say.
 
-        What a node generates for its own pod is not, where a rule denies just that.
+        A flow that a node generates for its own pod is not built in if a rule denies exactly it.
         """
         from_node = self.is_from_own_node()
         if self._at_pod.binds_own_node:
@@ -261,16 +262,20 @@ class ConnectionTerms:
         return self._situations[Direction.INGRESS, False]
 
     def _is_unasked(self, direction: Direction) -> Term:
-        """No policy of this end is asked. A pod's own may be about its node, a node's never."""
+        """No policy of this end applies.
+
+        A pod's policies may deny flows of its own node; a node's policies never apply to flows to its
+        own pods.
+        """
         never = [self.is_same_pod, self.is_between_neighbours()]
         if direction is Direction.EGRESS or not self._at_pod.binds_own_node:
             never.append(self.is_from_own_node())
         return z3.Or(*never)
 
     def is_decided(self, direction: Direction) -> Term:
-        """Policies are asked about this end: a pod, or a host interface beside its failsafe ports.
+        """Policies apply to this end: a pod, or a host interface beside its failsafe ports.
 
-        A host interface that no policy is about is asked about only where it is guarded.
+        Policies apply to a host interface that no policy selects only if it has default deny.
         """
         end = self._subject(direction)
         asked = z3.Or(self._guards_hosts, end.is_guarded)
@@ -278,7 +283,7 @@ class ConnectionTerms:
         return z3.And(z3.Not(self._is_unasked(direction)), z3.Or(end.is_pod, host))
 
     def _is_failsafe(self, direction: Direction) -> Term:
-        """A port about which this end's host interface asks no policy (D43)."""
+        """A port for which no policy of this end's host interface applies (D43)."""
         keys = sorted(Service(*port).key for port in FAILSAFE_PORTS[direction])
         end = self._subject(direction)
         return z3.And(end.has_failsafes, z3.Or(*(self.key == key for key in keys)))
@@ -293,7 +298,7 @@ class ConnectionTerms:
         return self._ends[place]
 
     def _index_of(self, policies: PolicySet) -> int:
-        """Which of the sets it is; not any other, whose tests would have no domain."""
+        """The index of a policy set; never of another set, whose tests would have no domain."""
         for index, given in enumerate(self.sets):
             if given is policies:
                 return index
@@ -320,14 +325,14 @@ class ConnectionTerms:
         """Egress at the source and ingress at the destination allow it (A4)."""
         return z3.And(*(self.end_allows(policies, direction) for direction in Direction))
 
-    # What peers and services match, for those who ask about ends themselves.
+    # Peers and services as terms, for claims about the ends themselves.
 
     def src_matches(self, peer: Peer) -> Term:
-        """The source is such a peer; `local` and `remote` nodes are as the destination sees them."""
+        """The source matches a peer; `local` and `remote` nodes are relative to the destination."""
         return self._matches(peer, self.src, self.is_on_dst_node)
 
     def dst_matches(self, peer: Peer) -> Term:
-        """The destination is such a peer, as the source sees it."""
+        """The destination matches a peer, relative to the source."""
         return self._matches(peer, self.dst, self.is_on_src_node)
 
     def _matches(self, peer: Peer, end: ConnectionEnd, is_own: Term) -> Term:
@@ -352,7 +357,7 @@ class ConnectionTerms:
                 assert_never(peer)
 
     def services_in(self, ports: Iterable[Ports]) -> Term:
-        """The service is among these; names are those that a destination pod declares (A19)."""
+        """The service is among some entries; a named port is what a destination pod declares (A19)."""
 
         def named(port: NamedPort) -> Term:
             return z3.And(self.dst.is_pod, self.declares(port))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the verdicts of two policy sets on one connection stand to each other, and who decided them."""
+"""The relation of two policy sets' verdicts on one connection, and the policies that decided."""
 
 from collections.abc import Collection, Iterable, Iterator
 
@@ -14,7 +14,7 @@ from policyc.ir.verdict_words import describe_verdict
 
 _NOT_OF = {4: kind_span(Kind.ICMPV6), 6: kind_span(Kind.ICMP)}
 Said = tuple[Action, frozenset[tuple[EffectKind, Limit | None]]]
-"""What an end, or a connection, meets: the action, and the effects without who asks for them."""
+"""The outcome of an end, or a connection: the action, and the effects without their rules."""
 
 
 def said(end: EndVerdict, ignore_effects: bool) -> Said:
@@ -27,7 +27,7 @@ def said(end: EndVerdict, ignore_effects: bool) -> Said:
 
 
 def together(verdict: Verdict, ignore_effects: bool) -> Said:
-    """What a connection meets; what its source's end denies never reaches the other."""
+    """The outcome of a connection; a flow that its source's end denies never reaches the other end."""
     egress, ingress = said(verdict.egress, ignore_effects), said(verdict.ingress, ignore_effects)
     if egress[0].is_deny:
         return egress
@@ -35,7 +35,7 @@ def together(verdict: Verdict, ignore_effects: bool) -> Said:
 
 
 def kind_between(one: Verdict, other: Verdict, ignore_effects: bool) -> DifferenceKind | None:
-    """How the second verdict stands to the first; None where both ends say the same."""
+    """The kind of change from the first verdict to the second; None if both ends are equal."""
     before, after = (together(v, ignore_effects) for v in (one, other))
     if before != after:
         if before[0].is_deny == after[0].is_deny:
@@ -49,9 +49,9 @@ def kind_between(one: Verdict, other: Verdict, ignore_effects: bool) -> Differen
 
 
 def plain_services(keys: IntervalSet, families: Collection[int]) -> IntervalSet:
-    """Service keys as people say them of flows of some families: the other family's ICMP is none.
+    """Service keys of flows of some families in plain form: without the other family's ICMP.
 
-    Everything that a family has is everything.
+    All services of a family become all services.
     """
     absent = [_NOT_OF[family] for family in _NOT_OF if set(families) == {family}]
     for other in absent:
@@ -60,7 +60,7 @@ def plain_services(keys: IntervalSet, families: Collection[int]) -> IntervalSet:
 
 
 def outcome_of(kinds: set[DifferenceKind]) -> DiffOutcome:
-    """The outcome where regions of these kinds were found; what is latent changes no flow."""
+    """The outcome if regions of these kinds were found; a latent region changes no flow."""
     if {DifferenceKind.WIDENED, DifferenceKind.NARROWED} <= kinds:
         return DiffOutcome.BOTH
     if DifferenceKind.WIDENED in kinds:
@@ -85,7 +85,7 @@ def ends_that_differ(one: Verdict, other: Verdict, ignore_effects: bool) -> list
 
 
 def deciders(verdict: Verdict, ends: Iterable[Direction]) -> tuple[Place, ...]:
-    """The rules, or the policies that isolate, which decided at some ends."""
+    """The rules, or the policies that isolate, that decided at some ends."""
     found: dict[Place, None] = {}
     for direction in ends:
         found |= dict.fromkeys(places_of(end_of(verdict, direction).decider))

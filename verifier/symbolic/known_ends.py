@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ends of a given cluster as symbolic ends: which of them an end is, is free; nothing else.
+"""The ends of a given cluster as symbolic ends: only the choice of the end is free.
 
-Ends that no rule and no intent tells apart are one *group*, with all their addresses.
+Ends that no rule and no intent distinguishes are one *group*, with all their addresses.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,9 +29,9 @@ Named = Endpoint | Node
 
 @dataclass(frozen=True)
 class Sorts:
-    """The values of every key by what tests make of them: value -> the number of its sort.
+    """The values of every key, sorted by the results of tests: value -> the number of its sort.
 
-    `holds` are, for each key and requirement, the sorts of which it holds.
+    `holds` are, for each key and requirement, the sorts for which it holds.
     """
 
     numbers: Mapping[Key, Mapping[str | None, int]]
@@ -43,7 +43,7 @@ class Sorts:
 
 
 def value_of(key: Key, end: Named) -> str | None:
-    """The value of a key, None where it is absent."""
+    """The value of a key, None if it is absent."""
     attribute, name = key
     return attributes(attribute, end).get(name)
 
@@ -74,7 +74,7 @@ def _holds(requirement: Requirement, key: Key, value: str | None) -> bool:
 
 @dataclass
 class KnownEnds(Ends):
-    """Attributes of an end that is one of those given: a number of the value's sort for each key."""
+    """Attributes of an end that is one of the given ones: the number of its value's sort per key."""
 
     sorts: Sorts = field(kw_only=True)
 
@@ -87,7 +87,7 @@ class KnownEnds(Ends):
         return self._terms[key]
 
     def requirement(self, key: Key, requirement: Requirement) -> Term:
-        """The value is of a sort of which the requirement holds."""
+        """The value is of a sort for which the requirement holds."""
         return z3.Or(*(self.value(key) == n for n in self.sorts.holds[key, requirement]))
 
     def is_of(self, sorts: tuple[int, ...]) -> Term:
@@ -98,7 +98,7 @@ class KnownEnds(Ends):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Ends that nothing asked tells apart but their addresses. `ports` are the numbers by name."""
+    """Ends that differ only in their addresses. `ports` are the numbers by name."""
 
     members: tuple[Named, ...]
     sorts: tuple[int, ...]
@@ -136,7 +136,7 @@ def _signature(end: Named, sorts: Sorts, names: Sequence[NamedPort]) -> object:
 
 
 def node_name(end: Named) -> str:
-    """The node that the end is, or is on; empty where that is not known."""
+    """The node that the end is, or is on; empty if that is not known."""
     return end.node if isinstance(end, Endpoint) else end.name
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Regions of flows at one end, as conjunctions of literals: what rules ask, or the opposite.
+"""Regions of flows at one end, as conjunctions of literals: a rule's requirement, or its negation.
 
-A literal is data, so that the same region can be asked of one end alone, of a whole connection, and be
-said in words.
+A literal is data, so the same region can be tested at one end alone or on a whole connection, and can be
+written in words.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ from policyc.verifier.smt.terms import (
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """The subject is, or is not, such a peer."""
+    """The subject matches a peer, or does not."""
 
     peer: Peer
     holds: bool
@@ -34,7 +34,7 @@ class Own:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """The other side is, or is not, such a peer."""
+    """The end on the other side matches a peer, or does not."""
 
     peer: Peer
     holds: bool
@@ -83,10 +83,10 @@ class Viewpoint(Shape):
     """The terms of a flow as one end sees it."""
 
     def own(self, peer: Peer) -> Term:
-        """The subject is such a peer."""
+        """The subject matches a peer."""
 
     def other(self, peer: Peer) -> Term:
-        """The other side is such a peer."""
+        """The end on the other side matches a peer."""
 
     def declares(self, port: NamedPort) -> Term:
         """The destination declares the flow's number under this name."""
@@ -113,7 +113,7 @@ class Viewpoint(Shape):
 
 
 def term_of(literal: Literal, view: Viewpoint) -> Term:
-    """The literal, asked of a flow."""
+    """The literal, evaluated on a flow."""
     match literal:
         case Own(peer, holds):
             return _signed(view.own(peer), holds)

@@ -25,7 +25,7 @@ UNKNOWN_NAMESPACE, UNKNOWN_NODE, UNKNOWN_ACCOUNT = "some-namespace", "some-node"
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Reads terms in a model; what the model leaves open gets any value."""
+    """Reads terms in a model; a term that the model leaves open gets any value."""
 
     model: Term
 
@@ -43,7 +43,7 @@ class Reading:
         return IPv4Address(number) if family == 4 else IPv6Address(number)
 
     def values(self, end: Ends) -> dict[Key, str]:
-        """The value of every key that is there; what no policy names gets a name nobody has."""
+        """The value of every key that is present; a value that no policy names gets an unused name."""
         found = {}
         for key in end.domains:
             if not self.holds(end.has(key)):
@@ -59,7 +59,7 @@ class Reading:
 
 
 def pod_of(found: Mapping[Key, str], name: str, address: Address, node: str) -> Endpoint:
-    """A pod with these values, on a node of this name (none: unknown)."""
+    """A pod with these values, on a node with this name (none: unknown)."""
     namespace = found.get(NAMESPACE_KEY, f"{UNKNOWN_NAMESPACE}-{name}")
     labels = labels_of(found, Attribute.NODE_LABEL)
     namespaced = labels_of(found, Attribute.NAMESPACE_LABEL)
@@ -77,14 +77,14 @@ def pod_of(found: Mapping[Key, str], name: str, address: Address, node: str) -> 
 
 
 def node_of(found: Mapping[Key, str], name: str, address: Address) -> Node:
-    """A node with these values, of which no more is known than that a flow has its address."""
+    """A node with these values; of its flows, only the address is known."""
     labels = labels_of(found, Attribute.LABEL)
     host = HostInterface("host", labels) if labels else None
     return Node(name, labels_of(found, Attribute.NODE_LABEL), (address,), host, speaks=False)
 
 
 def name_of_node(found: Mapping[Key, str], end: Ends) -> str:
-    """The node's name; one that policies do not ask for gets one all the same."""
+    """The node's name; a name that policies do not read gets a value, too."""
     unknown = "" if NODE_KEY in end.domains else f"{UNKNOWN_NODE}-{end.name.replace(' ', '-')}"
     return found.get(NODE_KEY, unknown)
 

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Opaque rules in comparisons and checks: the cases that together cover every reading of them.
 
-An opaque rule matches an unknown set of flows: between `certain` and `widest`. Two sides *share* an
-opaque rule where its text, its subject and its precedence are the same: then it matches the same flows
-on both. So a flow is compared with a shared rule taken as `certain` on both sides, and as `widest` on
+An opaque rule matches an unknown set of flows between `certain` and `widest`. Two sides *share* an
+opaque rule if its text, its subject and its precedence are the same: then it matches the same flows on
+both sides. So a flow is compared with a shared rule taken as `certain` on both sides, and as `widest` on
 both. All other opaque rules are taken as the bounds of `ir/bounds.py`.
 
-Which shared rules match a flow is free for each rule. Rules of one *bundle* are always taken alike,
-where that loses nothing: they are never asked about the same end, or only whether any of them matches
-counts.
+Each shared rule may or may not match a flow, independently of the others. Rules of one *bundle* are
+always taken alike where that is exact: the rules never apply to the same end, or it matters only whether
+any of them matches.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ from policyc.ir.passes.cancel import (
 from policyc.ir.policy import NEVER, Direction, PolicySet, Rule
 
 MOST_BUNDLES = 4
-"""More are not taken as shared: each doubles the cases, and a case is a whole comparison."""
+"""The limit of shared bundles: each doubles the cases, and a case is a whole comparison."""
 Bound = Callable[[Rule], Rule]
 
 
@@ -46,7 +46,8 @@ Bound = Callable[[Rule], Rule]
 class Case:
     """Both sides of a comparison, without opaque rules.
 
-    `opens`: what NEW allows and OLD does not counts. `closes`: what OLD allows and NEW does not counts.
+    `opens`: opened flows (NEW allows, OLD does not) count as differences. `closes`: closed flows (OLD
+    allows, NEW does not) count.
     """
 
     before: PolicySet
@@ -59,8 +60,8 @@ class Case:
 class Cases:
     """A comparison of two policy sets with opaque rules.
 
-    The sides are certainly equal where no case of `possible` has a difference. What a case of `certain`
-    opens or closes is opened or closed however the opaque rules are read.
+    The sides are certainly equal if no case of `possible` has a difference. A flow that a case of
+    `certain` opens or closes is opened or closed under every reading of the opaque rules.
     """
 
     possible: tuple[Case, ...]
@@ -75,14 +76,14 @@ class _Bundle:
     members: list[OpaqueRule] = field(default_factory=list)
 
     def meets(self, rule: OpaqueRule) -> bool:
-        """Whether one end may be asked about the rule and about one of these."""
+        """Whether the rule and one of these may apply to the same end."""
         return any(_may_meet(each, rule) for each in self.members)
 
 
 def comparison(before: PolicySet, after: PolicySet, *, same_ends: bool = True) -> Cases:
-    """The cases of a comparison; one where no rule is opaque.
+    """The cases of a comparison; one if no rule is opaque.
 
-    `same_ends`: both sides are about the same pods and nodes, so that equal policies differ nowhere.
+    `same_ends`: both sides have the same pods and nodes, so equal policies never differ.
     """
     if same_ends and not changed_policies(before, after):
         return Cases((Case(lower_bound(before), lower_bound(after)),), ())
@@ -104,7 +105,7 @@ def comparison(before: PolicySet, after: PolicySet, *, same_ends: bool = True) -
 
 
 def readings(policies: PolicySet) -> list[PolicySet] | None:
-    """The policies under every reading of their opaque rules; None where these are too many."""
+    """The policies under every reading of their opaque rules; None if these are too many."""
     found = list(opaque_rules(policies))
     unordered = {at for at, tier in enumerate(policies.tiers) if is_unordered(tier)}
     bundles = _bundles(found, unordered)
@@ -134,7 +135,7 @@ def _bounded(
     bundles: tuple[Mapping[RulePlace, int], Mapping[RulePlace, int]],
     taken: Sequence[Taken],
 ) -> Iterator[Case]:
-    """The shared rules as taken, the others at their bounds: so much may open, so much may close."""
+    """The shared rules as taken, the others at their bounds: the most that may open, or close."""
     lower = (
         _read(before, bundles[0], taken, lower_rule),
         _read(after, bundles[1], taken, lower_rule),
@@ -151,18 +152,18 @@ def _bounded(
 
 
 def _numbers(bundles: Sequence[_Bundle]) -> dict[RulePlace, int]:
-    """The number of the bundle that each rule is in."""
+    """The number of each rule's bundle."""
     return {rule.place: at for at, bundle in enumerate(bundles) for rule in bundle.members}
 
 
-# What both sides have.
+# The shared rules of both sides.
 
 
 @dataclass(frozen=True, slots=True)
 class _Shared:
     """Opaque rules with the same text, subject and precedence on both sides.
 
-    `unordered` are the tiers of the first side where order is nothing, on either side.
+    `unordered` are the tiers of the first side in which order does not matter, on either side.
     """
 
     rules: tuple[tuple[OpaqueRule, OpaqueRule], ...]
@@ -170,7 +171,7 @@ class _Shared:
 
     @staticmethod
     def of(before: PolicySet, after: PolicySet) -> "_Shared":
-        """What two sides share."""
+        """The shared rules of two sides."""
         ours, theirs = list(opaque_rules(before)), list(opaque_rules(after))
         found: list[tuple[OpaqueRule, OpaqueRule]] = []
         unordered = set()
@@ -190,7 +191,7 @@ class _Shared:
 def _matched(
     one: Sequence[OpaqueRule], other: Sequence[OpaqueRule]
 ) -> Iterator[tuple[OpaqueRule, OpaqueRule]]:
-    """Pairs of equal rules where order is nothing."""
+    """Pairs of equal rules where order does not matter."""
     left: dict[Hashable, list[OpaqueRule]] = {}
     for rule in other:
         left.setdefault(_content(rule), []).append(rule)
@@ -201,18 +202,19 @@ def _matched(
 
 
 def _content(rule: OpaqueRule) -> Hashable:
-    """All that says which flows the rule matches, and where it is asked."""
+    """Everything that determines the flows that the rule matches, and its subjects."""
     policy = rule.policy
     return policy.subject, policy.hosts, rule.place.is_egress, rule.rule
 
 
-# Which rules may be taken alike.
+# The rules that may be taken alike.
 
 
 def _bundles(rules: Sequence[OpaqueRule], unordered: Collection[int]) -> list[_Bundle]:
-    """The rules in as few bundles as is plain to see; what is beyond `MOST_BUNDLES` is in none.
+    """The rules in few bundles, found by simple tests; rules beyond `MOST_BUNDLES` are in none.
 
-    In a tier where order is nothing, only whether any of the allows matches counts, or of the denies.
+    In a tier in which order does not matter, it counts only whether any of the allows matches, or any of
+    the denies.
     """
     found: list[_Bundle] = []
     of_sort: dict[Hashable, _Bundle] = {}
@@ -236,7 +238,7 @@ def _bundles(rules: Sequence[OpaqueRule], unordered: Collection[int]) -> list[_B
 
 
 def _not_met(bundles: Iterable[_Bundle], rule: OpaqueRule) -> _Bundle | None:
-    """A bundle of which no rule is asked about an end that this one is asked about."""
+    """A bundle whose rules never apply to an end to which this rule applies."""
     for bundle in bundles:
         if bundle.direction is rule.place.direction and not bundle.meets(rule):
             return bundle

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prove that two policy sets mean the same for every flow of every cluster that could exist.
 
-The symbolic universe: pods, nodes and addresses outside, with any labels, ports and addresses. Each
-direction is one query, and one more for host interfaces where policies guard them. A difference comes
-with a flow that the reference semantics, asked on both sides, confirms; what it does not confirm is our
-mistake and no answer.
+The symbolic universe: pods, nodes and external addresses, with any labels, ports and addresses. Each
+direction is one query, and host interfaces are one more if policies select them. A difference comes with
+a flow that the reference semantics, evaluated on both sides, confirms. A flow that it does not confirm
+is a bug in policyc and is not an answer.
 """
 
 from collections.abc import Iterator
@@ -38,14 +38,14 @@ from policyc.verifier.symbolic.verdict_terms import (
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """Equal on every flow; `queries` is how many Z3 was asked."""
+    """Equal on every flow; `queries` is the number of Z3 queries."""
 
     queries: int
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A flow on which the two differ at one end, and what each says; confirmed by the semantics."""
+    """A flow on which the two differ at one end, and both verdicts; confirmed by the semantics."""
 
     flow: Flow
     direction: Direction
@@ -63,7 +63,7 @@ class GaveUp:
 def compare(before: PolicySet, after: PolicySet, *, ignore_effects: bool = False) -> (
     Same | Difference | GaveUp
 ):  # fmt: skip
-    """Whether two policy sets give every flow the same action and, unless told otherwise, effects."""
+    """Whether two policy sets give every flow the same action and (by default) the same effects."""
     queries = 0
     for situation in _situations(before, after):
         found = _ask(situation, before, after, ignore_effects)
@@ -109,7 +109,7 @@ def _ask(
 def _confirmed(
     reader: "_Reader", before: PolicySet, after: PolicySet, ignore_effects: bool
 ) -> Difference:
-    """The model as a flow, on which both sets were asked again."""
+    """The model as a flow, evaluated again under both sets."""
     flow, subject, peer = reader.flow()
     direction = reader.situation.direction
     if is_from_its_node(flow.src, flow.dst):
@@ -123,7 +123,7 @@ def _confirmed(
 
 
 def _kinds(verdict: EndVerdict) -> tuple[object, ...]:
-    """The effects without who asks for them: what is logged, counted and limited to what."""
+    """The effects without their rules: what is logged, counted and limited."""
     found = {(e.kind.value, repr(e.by.rule.limit)) for e in verdict.effects}
     return tuple(sorted(found))
 
@@ -137,7 +137,7 @@ class _Reader:
     is_guarded: bool
 
     def flow(self) -> tuple[Flow, End, End]:
-        """The flow, its subject and the other side."""
+        """The flow, its subject and its peer."""
         s = self.situation
         family = 6 if self.read.holds(s.is_ipv6) else 4
         service = Service.from_key(self.read.number(s.key))
@@ -183,7 +183,7 @@ class _Reader:
         return Node(node.name, node.labels, node.addresses, host)
 
     def _ports(self, service: Service) -> tuple[ContainerPort, ...]:
-        """What the destination declares: the flow's number under each name that the model says."""
+        """The destination's declarations: the flow's number under each name of the model."""
         names = names_of_ports(self.situation.sets)
         return tuple(
             ContainerPort(port.name, port.protocol.name, service.value)

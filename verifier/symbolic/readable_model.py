@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model that people like to read: of all that show the same, one without what does not matter.
+"""A readable model: among all models that show the same, one without irrelevant detail.
 
-Wishes are asked for one after the other, and kept where they can be met. They never change an answer:
-only which witness shows it.
+Wishes are tried one after the other, and kept if they can be met. They never change an answer, only the
+witness that shows it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ from policyc.verifier.symbolic.connection_terms import ConnectionTerms
 from policyc.verifier.symbolic.known_ends import KnownEnds
 
 BUDGET_SECONDS = 2.0
-"""How long wishes may take for one witness."""
+"""The time limit of wishes for one witness."""
 _WISH_MS = 1500
 _PODS, _NODES = ip_network("10.0.0.0/8"), ip_network("192.168.0.0/16")
 _OUTSIDE = ip_network("203.0.113.0/24")
@@ -36,7 +36,7 @@ _PORTS = (80, 443, 8080)
 
 
 def pleasant_model(connection: ConnectionTerms, terms: Sequence[Term], model: Term) -> Term:
-    """A model of the terms that meets more wishes than the given one, or that one."""
+    """A model of the terms that meets more wishes than the given one, or the given one."""
     solver = z3.Solver() if connection.has_strings else z3.SolverFor("QF_BV")
     solver.set("timeout", _WISH_MS)
     solver.add(*terms)
@@ -57,7 +57,7 @@ def pleasant_model(connection: ConnectionTerms, terms: Sequence[Term], model: Te
 
 
 def wishes(connection: ConnectionTerms) -> Iterator[Term]:
-    """What is pleasant, the most important first."""
+    """The wishes, the most important first."""
     c = connection
     yield z3.Not(c.is_same_pod)
     yield from (c.src.is_pod, c.dst.is_pod, z3.Not(c.is_ipv6))
@@ -98,7 +98,7 @@ def _first(network: Network) -> int:
 
 
 def _few_labels(end: ConnectionEnd) -> Iterator[Term]:
-    """A namespace that somebody named, and no label that nobody asked for."""
+    """A namespace that some policy names, and no label that no policy reads."""
     for ends in (end.pod, end.node):
         if isinstance(ends, KnownEnds):
             continue

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nodes that the ends of a flow may turn out to be on, as far as the conditions read them.
+"""The possible nodes of a flow's ends, as far as the conditions read them.
 
-Nobody has said where a template's pod will run, nor the labels of a node without a Node object. It may
-be any known node, or another one: with any of the names and labels that the conditions tell apart.
+The input does not say on which node a template's pod will run, nor the labels of a node without a Node
+object. Such a node may be any known node, or another one with any of the names and labels that the
+conditions distinguish.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,7 +28,7 @@ from policyc.ir.semantics import as_seen
 from policyc.ir.universe import End, Endpoint, Flow, HostInterface, Node
 
 SOME_NODES = ("<some node>", "<another node>")
-"""Names that no Node has; two, because two pods may be on one node, or not."""
+"""Names that no Node has. Two, because two pods may be on one node, or not."""
 _OTHER_VALUE = "<another value>"
 _MOST_LABEL_SETS = 64
 _OF_NODES = (Attribute.NODE, Attribute.NODE_LABEL)
@@ -36,20 +37,20 @@ _TEXT_OPERATORS = (Operator.STARTS_WITH, Operator.ENDS_WITH, Operator.CONTAINS)
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """What there is to run on. `guarded`: policies guard every node, also one that is not known."""
+    """The possible nodes. `guarded`: every node is under host policy, also an unknown one."""
 
     known: Sequence[Node] = ()
     guarded: bool = False
 
     def new(self, name: str, labels: Mapping[str, str]) -> Node:
-        """A node that nobody has described."""
+        """A node without a Node object."""
         host = HostInterface(name) if self.guarded else None
         return Node(name, dict(labels), host=host)
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What the rules concerned read of the nodes of both ends. `sharing`: whether it is one node."""
+    """The attributes of both ends' nodes that rules read. `sharing`: whether both are one node."""
 
     src: tuple[Condition, ...] = ()
     dst: tuple[Condition, ...] = ()
@@ -57,17 +58,17 @@ class Read:
 
 
 def is_node(end: End) -> bool:
-    """Whether policies see the end as a node (A21)."""
+    """Whether policies treat the end as a node (A21)."""
     return isinstance(end, Node) or (isinstance(end, Endpoint) and end.host_network)
 
 
 def is_open(end: End) -> bool:
-    """Whether the end runs on a node of which nobody has said everything."""
+    """Whether the end runs on a node that is not fully known."""
     return isinstance(end, Endpoint) and end.its_node is None
 
 
 def conditions_on(end: End, peers: Iterable[Peer]) -> Iterator[Condition]:
-    """The conditions in peers that may come out differently with the node of this end."""
+    """The conditions in peers whose results may depend on the node of this end."""
     for leaf in (leaf for peer in peers for leaf in leaves(peer)):
         match leaf:
             case NodePeer(condition) if is_node(end):
@@ -93,7 +94,7 @@ def _tests(condition: Condition) -> Iterator[AttributeTest]:
 
 
 def placements(end: End, conditions: Iterable[Condition], nodes: Nodes) -> list[End]:
-    """The end on one node of each sort that the conditions tell apart; itself where they do not."""
+    """The end on one node of each sort that the conditions distinguish; itself if there is one sort."""
     return list(_by_sort(end, tuple(dict.fromkeys(conditions)), nodes))
 
 
@@ -181,14 +182,14 @@ def _node_name(end: End | None) -> str:
 
 
 def on_node(end: End, node: Node | None) -> End:
-    """A pod on that node; None, or an end that is no pod: as it is."""
+    """A pod on that node; for None, or an end that is not a pod: unchanged."""
     if node is None or not isinstance(end, Endpoint):
         return end
     return replace(end, node=node.name, its_node=node)
 
 
 def sort_on(end: End, node: Node | None, conditions: tuple[Condition, ...]) -> object:
-    """What policies can see of an end on a node: two nodes of one sort cannot be told apart."""
+    """The sort of an end on a node: policies cannot distinguish two nodes of one sort."""
     seen = as_seen(on_node(end, node))
     if not isinstance(seen, Endpoint | Node):
         return None
@@ -201,7 +202,7 @@ def sort_on(end: End, node: Node | None, conditions: tuple[Condition, ...]) -> o
 def _told_apart(
     conditions: tuple[Condition, ...],
 ) -> tuple[tuple[str, ...], tuple[Mapping[str, str], ...]]:
-    """Names of nodes, and sets of labels, that conditions tell apart."""
+    """Names of nodes, and sets of labels, that conditions distinguish."""
     tests = dict.fromkeys(test for condition in conditions for test in _tests(condition))
     names = [test.requirement for test in tests if test.attribute is Attribute.NODE]
     return tuple(dict.fromkeys(_mentioned(names))), tuple(_label_sets(conditions, tests))
@@ -210,7 +211,7 @@ def _told_apart(
 def _label_sets(
     conditions: tuple[Condition, ...], tests: Iterable[AttributeTest]
 ) -> list[dict[str, str]]:
-    """Every combination; where there are too many, those of the labels that one condition reads."""
+    """Every combination; if there are too many, those of the labels that one condition reads."""
     values = _values_by_key(tests)
     if prod(len(found) for found in values.values()) <= _MOST_LABEL_SETS:
         return list(_combinations(values))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verdict of a policy set on a symbolic flow, as Z3 terms: written from `ir/semantics.py`.
 
-One flow at one end: the subject (a pod, or a node's host interface), the other side (a pod, a node, or
-neither), the service, both addresses, the source port. Everything is free, but for what no cluster
-could have.
+One flow at one end: the subject (a pod, or a node's host interface), the peer (a pod, a node, or
+neither), the service, both addresses, the source port. Everything is free, except combinations that no
+cluster could have.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -51,12 +51,12 @@ from policyc.verifier.symbolic.attributes import (
 
 ACTIONS = (Action.ALLOW, Action.DENY, Action.REJECT)
 UNDECIDED = len(ACTIONS)
-"""What a host interface gets that no tier decides about: open or closed, the same for both sets."""
+"""The default of a host interface if no tier decides: open or closed, the same for both sets."""
 _ACTION_BITS = 2
 
 
 def tests_of_all(sets: Iterable[PolicySet]) -> Iterator[tuple[Key, Requirement]]:
-    """Everything that the policies ask of pods and nodes."""
+    """Every test of the policies on pods and nodes."""
     for policy, _, rule in rules_of(sets):
         yield from tests_of(policy.subject)
         yield from tests_in(policy.hosts)
@@ -69,7 +69,7 @@ def tests_of_all(sets: Iterable[PolicySet]) -> Iterator[tuple[Key, Requirement]]
 
 
 def rules_of(sets: Iterable[PolicySet]) -> Iterator[tuple[Policy, Direction, Rule | None]]:
-    """Every rule; a policy without any once, without a rule."""
+    """Every rule; a policy without rules once, without a rule."""
     for policies in sets:
         for tier in policies.tiers:
             for policy in tier.policies:
@@ -80,7 +80,7 @@ def rules_of(sets: Iterable[PolicySet]) -> Iterator[tuple[Policy, Direction, Rul
 
 
 def names_of_ports(sets: Iterable[PolicySet]) -> tuple[NamedPort, ...]:
-    """Every port that some rule asks for by name, sorted."""
+    """Every port that some rule reads by name, sorted."""
     names = {
         port
         for _, _, rule in rules_of(sets)
@@ -98,9 +98,9 @@ def sorted_ports(ports: Iterable[NamedPort]) -> tuple[NamedPort, ...]:
 
 @dataclass(frozen=True)
 class Sides:
-    """The terms of both sides of a flow, as seen from its subject; `is_local`: the other is its node.
+    """The terms of both sides of a flow, from its subject's view. `is_local`: the peer is its node.
 
-    `generates`: and that generates the flow, to a pod of its own (A22).
+    `generates`: the peer generates the flow, to a pod of its own (A22).
     """
 
     subject: Ends
@@ -115,7 +115,7 @@ class Sides:
 
 
 def free_sides(domains: Domains) -> Sides:
-    """Sides of which nothing is known."""
+    """Sides without constraints."""
     return Sides(
         Ends("subject", domains),
         Ends("other pod", domains),
@@ -133,7 +133,7 @@ def free_sides(domains: Domains) -> Sides:
 class Situation:
     """A symbolic flow at one end. `is_host`: the subject is a host interface, else a pod.
 
-    `sides` None: free ones; given, they are parts of something larger, which says what is possible.
+    `sides` None: free ones. Given sides are parts of a larger term, which has the constraints.
     """
 
     sets: tuple[PolicySet, ...]
@@ -175,7 +175,7 @@ class Situation:
         )
 
     def is_possible(self) -> Term:
-        """What every flow of every cluster keeps to."""
+        """The constraints on every flow of every cluster."""
         return z3.And(
             self.is_packet(),
             z3.Not(z3.And(self.is_pod, self.is_node)),
@@ -191,7 +191,7 @@ class Situation:
         )
 
     def shared(self) -> Iterator[Term]:
-        """What two ends in one namespace, of one account or on one node have in common."""
+        """The shared attributes of two ends in one namespace, of one account or on one node."""
         one, other = self.subject, self.pod
         known = are_known_same(one, self.node, NODE_KEY)
         yield z3.Implies(z3.Or(self.is_local, known), agree(one, self.node, Attribute.NODE_LABEL))
@@ -225,7 +225,7 @@ class Situation:
         return z3.If(passes, allow, action), z3.If(passes, nothing, effects)
 
     def denies_own_node(self, asked: PolicySet) -> Term:
-        """What decides this flow, if it is from the pod's own node, also denies what that generates."""
+        """Whether the decision on a flow from the own node also denies flows the node generates."""
         denied = z3.BoolVal(False)
         for tier in reversed(asked.tiers):
             after = denied
@@ -246,7 +246,7 @@ class Situation:
         return self.direction is Direction.INGRESS and not self.is_host
 
     def _asked(self, asked: PolicySet) -> tuple[Term, Term]:
-        """What the tiers decide, whoever generates the flow."""
+        """The tiers' decision, whatever generates the flow."""
         action = self._action(UNDECIDED) if self.is_host else self._action(0)
         effects = z3.BitVecVal(0, self.effect_bits)
         for tier in reversed(asked.tiers):
@@ -264,7 +264,7 @@ class Situation:
     def _ruled(
         self, policy: Policy, rule: Rule, otherwise: tuple[Term, Term], after: tuple[Term, Term]
     ) -> tuple[Term, Term]:
-        """What the rule makes of a flow, where later ones of the tier would say `otherwise`."""
+        """The result of the rule for a flow, if later rules of the tier would give `otherwise`."""
         action, effects = otherwise
         match rule.action:
             case Action.PASS:
@@ -288,7 +288,7 @@ class Situation:
         return z3.BitVecVal(index, _ACTION_BITS)
 
     def _that_may_select(self, tier: Tier) -> tuple[Policy, ...]:
-        """The tier's policies, without those that are about no host where the subject is one."""
+        """The tier's policies; for a host subject, without those that select no host."""
         return tuple(p for p in tier.policies if not self.is_host or p.hosts != NEVER)
 
     def _is_subject(self, policy: Policy) -> Term:
@@ -309,7 +309,7 @@ class Situation:
         return z3.And(*terms)
 
     def _asked_by(self, rule: Rule) -> Term:
-        """The service is among the rule's; one term for all rules that ask for the same."""
+        """The service is among the rule's; one term for all rules with the same ports."""
         asked = (rule.ports, rule.except_ports)
         if asked not in self._terms:
             self._terms[asked] = asked_by(self.key, rule, self.declared)
@@ -327,7 +327,7 @@ class Situation:
         return z3.Bool(f"declares {port.protocol.name} {port.name}")
 
     def peer_term(self, peer: Peer, is_own: bool) -> Term:
-        """The subject, or else the other side, is such a peer."""
+        """The subject, or else the peer, matches this peer."""
         match peer:
             case AnyPeer():
                 return z3.BoolVal(True)
@@ -377,7 +377,7 @@ class Situation:
 def _in_order(
     mode: TierMode, policies: tuple[Policy, ...], direction: Direction
 ) -> list[tuple[Policy, Rule]]:
-    """The rules in the order in which the first match decides: under DENY_WINS by action (`place`)."""
+    """The rules in evaluation order for first match: under DENY_WINS sorted by action (`place`)."""
     rules = [(policy, rule) for policy in policies for rule in policy.rules(direction)]
     if mode is TierMode.DENY_WINS:
         rules.sort(key=lambda item: item[1].action.place)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The flows that literals speak of: of one end alone, or of a whole connection seen from one end."""
+"""The flows that literals describe: of one end alone, or of a whole connection seen from one end."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -21,16 +21,16 @@ from policyc.verifier.symbolic.verdict_terms import Situation
 
 @dataclass(frozen=True, slots=True)
 class EndView:
-    """The flows of a situation: one end, and whoever is on the other side."""
+    """The flows of a situation: one end, and any peer."""
 
     situation: Situation
 
     def own(self, peer: Peer) -> Term:
-        """The subject is such a peer."""
+        """The subject matches a peer."""
         return self.situation.peer_term(peer, True)
 
     def other(self, peer: Peer) -> Term:
-        """The other side is such a peer."""
+        """The end on the other side matches a peer."""
         return self.situation.peer_term(peer, False)
 
     def declares(self, port: NamedPort) -> Term:
@@ -65,20 +65,20 @@ class EndView:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionView:
-    """The flows of a connection, as its source (EGRESS) or its destination (INGRESS) sees them."""
+    """The flows of a connection, from the view of its source (EGRESS) or its destination (INGRESS)."""
 
     connection: ConnectionTerms
     direction: Direction
     is_host: bool
 
     def own(self, peer: Peer) -> Term:
-        """The subject is such a peer."""
+        """The subject matches a peer."""
         if self.direction is Direction.INGRESS:
             return self.connection.dst_matches(peer)
         return self.connection.src_matches(peer)
 
     def other(self, peer: Peer) -> Term:
-        """The other side is such a peer."""
+        """The end on the other side matches a peer."""
         if self.direction is Direction.INGRESS:
             return self.connection.src_matches(peer)
         return self.connection.dst_matches(peer)
@@ -93,12 +93,12 @@ class ConnectionView:
         return end.is_host if self.is_host else end.is_pod
 
     def other_in(self, names: Collection[str]) -> Term:
-        """The other side is a pod of one of these namespaces."""
+        """The peer is a pod of one of these namespaces."""
         end = self._ends()[1]
         return z3.And(end.is_pod, is_in_one_of(end.pod, names))
 
     def other_is_pod(self) -> Term:
-        """The other side is a pod."""
+        """The peer is a pod."""
         return self._ends()[1].is_pod
 
     def _ends(self) -> tuple[ConnectionEnd, ConnectionEnd]:
@@ -134,7 +134,7 @@ class ConnectionView:
 
 
 def is_in_one_of(end: Ends, names: Collection[str]) -> Term:
-    """A pod's namespace is one of these; one that no test names is none that its terms know."""
+    """A pod's namespace is one of these; a namespace that no test names is in none of its terms."""
     if NAMESPACE_KEY not in end.domains:
         return z3.BoolVal(False)
     known = sorted(names)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Translation validation: what is loaded is the Decision IR (docs/decisions/0040)."""
+"""Translation validation: the loaded program and tables are the Decision IR (docs/decisions/0040)."""

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of a diagram is ever asked: the program knows the ports, or types, of some kinds alone.
+"""The keys of a diagram that the program can look up: it reads ports, or types, of some kinds only.
 
-A kind that is not told apart is asked about by its protocol number (docs/bundle-format.md): what the
-seeds say of that one key, they say of every service of the kind.
+A service of a kind that is not distinguished is looked up by its protocol number
+(docs/bundle-format.md). The seeds' answer for that one key is their answer for every service of the
+kind.
 """
 
 from collections.abc import Iterator, Set
@@ -14,11 +15,11 @@ NUMBER_OF = {Kind.TCP: 6, Kind.UDP: 17, Kind.SCTP: 132, Kind.ICMP: 1, Kind.ICMPV
 """The IP protocol numbers of the kinds that have ports or types."""
 
 _NEVER = 0
-"""In the place of a word that nobody asks for."""
+"""A placeholder for a word that no service looks up."""
 
 
 def as_asked(seen: Steps, told_apart: Set[Kind]) -> Steps:
-    """What the words `seen` under keys as they are asked say of every service key."""
+    """The words for every service key, from the words `seen` under the keys of lookups."""
     return joined(_as_asked(seen, told_apart))
 
 
@@ -33,7 +34,7 @@ def _as_asked(seen: Steps, told_apart: Set[Kind]) -> Iterator[Piece]:
 
 
 def as_wanted(wanted: Steps) -> Steps:
-    """A diagram over all service keys, without what no service has: the number of a kind as another."""
+    """A diagram over all service keys, without impossible keys: a kind's number as another protocol."""
     first, _ = kind_span(Kind.OTHER).spans[0]
     return joined([*cropped(wanted, 0, first - 1), *_numbers(wanted)])
 

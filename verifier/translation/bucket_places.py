@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In which two buckets the word of a (row, column) may be: the formula of docs/bundle-format.md."""
+"""The two buckets that may hold the word of a (row, column): the formula of docs/bundle-format.md."""
 
 from policyc.verifier.bytecode.values import Bits, Domain, Op
 
@@ -8,7 +8,7 @@ FIRST_FACTOR, SECOND_FACTOR = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F
 SLOTS = 4
 """Entries of a bucket: their keys, then their words."""
 FILLED = 12
-"""The word of a bucket that says that somebody filled it."""
+"""The word of a bucket that marks it as filled."""
 
 
 def bucket_places(domain: Domain, row: Bits, column: Bits, n_buckets: int) -> tuple[Bits, Bits]:

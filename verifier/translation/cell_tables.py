@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The word of every (row, column) as the seeds have it: in a dense table, or in buckets."""
+"""The word of every (row, column) in the seeds: in a dense table, or in buckets."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -24,12 +24,12 @@ class CellWords(Protocol):
         ...
 
     def are_spare_empty(self, rows: int, columns: int) -> bool:
-        """Whether there is nothing in row 0 and column 0, and beyond so many of either."""
+        """Whether row 0 and column 0 are empty, and all rows and columns beyond these counts."""
         ...
 
 
 def cell_words(direction: DirectionPlan, tables: Mapping[str, SeedTable]) -> CellWords:
-    """The cells of a direction; SeedError where a table is missing, or says what no search finds."""
+    """The cells of a direction; SeedError if a table is missing, or no search finds an entry."""
     if direction.cells is CellLayout.DENSE:
         table = _table(tables, f"pc_cells_{direction.short}", 1, direction.dense_words)
         return _Dense(table, direction.rows.capacity, direction.columns.capacity)
@@ -52,7 +52,7 @@ class _Dense:
     columns: int
 
     def of_row(self, row: int, columns: Sequence[int]) -> list[int]:
-        """As `pc_dense` finds them: outside the table there is nothing."""
+        """As `pc_dense` finds them: outside the table the word is 0."""
         if not 0 <= row < self.rows:
             return [NOTHING] * len(columns)
         first = row * self.columns
@@ -61,7 +61,7 @@ class _Dense:
         return [mine[c] if 0 <= c < self.columns else NOTHING for c in columns]
 
     def are_spare_empty(self, rows: int, columns: int) -> bool:
-        """Row by row: in front of what is used, between rows, behind the last."""
+        """Row by row: before the used rows, between them, after the last."""
         words, size = self.table.words, self.columns
         spare = [words[:size], words[rows * size :]]
         spare += [words[row * size + columns : (row + 1) * size + 1] for row in range(1, rows)]
@@ -74,14 +74,14 @@ class _Buckets:
     usual: SeedTable
 
     def of_row(self, row: int, columns: Sequence[int]) -> list[int]:
-        """As `pc_hashed` finds them: what has no entry has its row's usual word."""
+        """As `pc_hashed` finds them: a column without an entry has its row's usual word."""
         if not 0 < row < self.usual.entries:
             return [NOTHING] * len(columns)
         mine, usual = self.entries.get(row, {}), self.usual.word(row, 0)
         return [mine.get(c, usual) if c else NOTHING for c in columns]
 
     def are_spare_empty(self, rows: int, columns: int) -> bool:
-        """Row 0 and column 0 are nothing anyway; spare columns have their row's usual word."""
+        """Row 0 and column 0 are never looked up; spare columns have their row's usual word."""
         held = ((row, column) for row, entries in self.entries.items() for column in entries)
         beyond = any(not (0 < row < rows and 0 < column < columns) for row, column in held)
         return not beyond and not any(self.usual.words[rows:])

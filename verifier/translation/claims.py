@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a lemma says must never be."""
+"""The claims of a lemma: conditions that must never hold."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from policyc.verifier.bytecode.values import Bits, Truth
 
 @dataclass(frozen=True)
 class Claim:
-    """What must never be: in words, and as a term. `at` is the instruction that it is about."""
+    """A condition that must never hold: in words, and as a term. `at` is the instruction concerned."""
 
     what: str
     never: Truth
@@ -18,7 +18,7 @@ class Claim:
 
 
 def number_in(value: Value) -> Bits:
-    """The bits of what was stored. UnmodelledError for a pointer."""
+    """The bits of a stored value. UnmodelledError for a pointer."""
     if isinstance(value, Pointer):
         raise UnmodelledError("a pointer is stored where numbers are")
     return value

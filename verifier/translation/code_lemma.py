@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The code lemma: the policy program of an object does what the plan says, whatever its tables hold.
+"""The code lemma: the first-packet program of an object follows the plan, whatever its tables hold.
 
-For every flow, every time and every contents of all maps: it passes what the plan's words allow, and
-drops the rest; no connection is stored, nor decided again, but after allow, and with the rules that
-decided; and each rule is counted as often as it decided. Maps that nobody changes meanwhile are looked
-into by key (`same_terms.py`); connections may be anything at each look.
+It holds for every flow, every time and all contents of all maps. The program passes the flows that the
+plan's words allow, and drops the rest. It stores or re-decides a connection only after allow, and with
+the rules that decided. It counts each rule as often as the rule decided. Maps that do not change while
+the generation is in force are looked up by key (`same_terms.py`). Connection maps may hold anything at
+each lookup.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -47,26 +48,27 @@ from policyc.verifier.translation.tail_call_claims import TailCallClaims
 from policyc.verifier.translation.words import Words
 
 PASSES, DROPS = 0xFFFFFFFF, 2
-"""TC_ACT_UNSPEC and TC_ACT_SHOT, as r0 has them in 32 bits."""
+"""TC_ACT_UNSPEC and TC_ACT_SHOT, as in r0 with 32 bits."""
 COUNTED = ("pc_counts", "pc_drops")
 FRAGMENTS = ("pc_frag4", "pc_frag6")
 PLACES = (
     *("pc_place4", "pc_place6", "pc_place4_new", "pc_place6_new"),
     *("pc_frag_place4", "pc_frag_place6"),
 )
-"""They say which entry gives its place to another, and let nothing pass (runtime/datapath/quota.h)."""
+"""Quota maps: they choose the entry to evict, and let no packet pass (runtime/datapath/quota.h)."""
 
 
 def is_place_given(deed: Deed) -> bool:
-    """Whether it stores into a place."""
+    """Whether the side effect is a store into such a map."""
     return deed.map in PLACES and deed.what == "store"
 
 
 @dataclass(frozen=True)
 class Failed:
-    """A claim that does not hold, and what variables are where it does not.
+    """A claim that does not hold, and the values of variables in a counterexample.
 
-    The model is one that tables can have, over the terms of the case as they were `together`.
+    The model is one that tables can have, over the terms of the case after they were unified
+    (`together`).
     """
 
     claim: Claim
@@ -77,17 +79,18 @@ class Failed:
 
 @dataclass
 class CodeLemma:
-    """The lemma about one program. `codes` is what the words that are code have to say."""
+    """The lemma about one program. `codes` gives the diagrams that code words must implement."""
 
     runs: PolicyRuns
     plan: LookupPlan
     codes: Mapping[int, Steps]
     solver: Choice = Choice.BITWUZLA
-    """Who is asked; of both, neither is believed where they disagree."""
+    """The solvers; if there are two and they disagree, neither is trusted."""
 
     def failed(self) -> Iterator[Failed]:
-        """The claims that do not hold, each as soon as it is known. InternalError where the solver gives
-        up.
+        """The claims that do not hold, each as soon as it is known.
+
+        InternalError if the solver gives up.
         """
         claims = list(self.claims())
         cases = [self.flows]
@@ -98,7 +101,7 @@ class CodeLemma:
                 broken = together.broken(claims)
                 first = next(broken, None)
                 if first and together.gave_up and case.parts:
-                    cases += case.parts  # what was not brought together may be all that is wrong
+                    cases += case.parts  # lookups that were not unified may be the only fault
                 elif first:
                     for claim, model in chain([first], broken):
                         yield Failed(claim, case, model, together)
@@ -109,12 +112,12 @@ class CodeLemma:
 
     @cached_property
     def flows(self) -> Case:
-        """All flows, with the parts that are asked about where a solver gives up."""
+        """All flows, with the cases that are used if a solver gives up."""
         told = sorted(NUMBER_OF[kind] for kind in self.plan.told_apart)
         return all_flows(self.runs, told)
 
     def brought_together(self, case: Case) -> SameTerms:
-        """The program's looks and those of the reading, of the flows of a case."""
+        """The program's lookups unified with the reading's, for the flows of a case."""
         _ = self.policy, self._effects.may_be_limited, self._effects.may_be_logged  # they look
         limit = WHOLE_LIMIT_MS if case.parts else LIMIT_MS
         found = SameTerms(self.runs.domain, case, Solving(self.solver, limit))
@@ -123,7 +126,7 @@ class CodeLemma:
 
     @cached_property
     def policy(self) -> PolicyClaims:
-        """What has to be decided."""
+        """The required decision."""
         reading, flow = self._reading, self.runs.flow
         service = reading.service(flow)
         words = {each: reading.verdict(each, flow, service) for each in Direction}
@@ -151,7 +154,7 @@ class CodeLemma:
         return Reading(self.runs.domain, tables, entries, self.plan, tries, self.codes)
 
     def _trie(self, name: str, key_size: int) -> Callable[[Sequence[Bits]], Bits]:
-        """The column of an address: its longest prefix's, 0 where none has it."""
+        """The column of an address: that of its longest prefix, 0 if no prefix contains it."""
         domain, look = self.runs.domain, self._looks.look
 
         def column(words: Sequence[Bits]) -> Bits:
@@ -163,7 +166,7 @@ class CodeLemma:
         return column
 
     def claims(self) -> Iterator[Claim]:
-        """All that must never be."""
+        """All claims."""
         connections = ConnectionClaims(self.runs, self.policy)
         yield from map_claims(self.runs.program, self.plan)
         for end in self.runs.ends:
@@ -182,7 +185,7 @@ class CodeLemma:
             yield self._counts()
 
     def _of_places(self) -> Iterator[Claim]:
-        """Entries give their places to others after allow alone: one claim, of many stores."""
+        """Entries are evicted after allow alone: one claim, of many stores."""
         domain = self.runs.domain
         given = [deed for deed in self.runs.deeds if is_place_given(deed)]
         changed: Truth = False
@@ -193,8 +196,9 @@ class CodeLemma:
             yield Claim("a place of a table is given away for a denied flow", never, given[0].at)
 
     def _of_other(self, deed: Deed) -> Iterator[Claim]:
-        """Counters are counted up; a fragment is remembered after allow, in the place of another; all
-        else is left alone.
+        """Counters are incremented; a fragment is stored after allow, in place of another one.
+
+        All other maps are unchanged.
         """
         guard = deed.guard.term()
         if deed.map in COUNTED and deed.what == "store":
@@ -235,7 +239,7 @@ class CodeLemma:
         yield Claim("it passes what one reading allows", all_of(guard, passes, probe))
         other_reason = no(domain.same(passes, said["PC_PASS"]))
         yield Claim("it says another reason", all_of(guard, other_reason))
-        # Where the tail call fails the flow is turned already, and is dropped.
+        # If the tail call fails, the flow is swapped already, and is dropped.
         is_turned = all_of(probe, allowed)
         is_changed = all_of(guard, no(is_turned), self._is_changed(end))
         yield Claim("it leaves the flow as another one", is_changed)
@@ -247,7 +251,7 @@ class CodeLemma:
         yield Claim("a denial has another reason", all_of(guard, no(allowed), no(denied)))
 
     def _is_changed(self, end: Ended) -> Truth:
-        """Anything of the flow but the reason is not as the hook left it."""
+        """A field of the flow other than the reason differs from what the hook stored."""
         btf, region = self.runs.source.btf, MapValue(SCRATCH, 0)
         place = btf.place("pc_flow", "reason")
         after = end.state.memory[region]
@@ -296,7 +300,7 @@ class CodeLemma:
 
 
 def _sum(domain: TermDomain, truths: Sequence[Truth], bits: int) -> Bits:
-    """How many are true, of fewer than 2^bits."""
+    """The number of true conditions, fewer than 2^bits."""
     found: Bits = 0
     for truth in truths:
         one = domain.choose(truth, 1, 0, bits)

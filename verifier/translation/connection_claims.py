@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the policy program may do to connections: nothing that lets a denied flow go on."""
+"""Claims about what the first-packet program does to connections: no store lets a denied flow pass."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,13 +22,13 @@ CT_DENIED = 32
 
 @dataclass
 class ConnectionClaims:
-    """Claims on what is stored into the tables of connections, and under which key."""
+    """Claims on the values that are stored in connection tables, and their keys."""
 
     runs: PolicyRuns
     policy: PolicyClaims
 
     def of(self, deed: Deed) -> Iterator[Claim]:
-        """Stored only after allow, with the rules that decided, or those of an entry it is a copy of."""
+        """Stored only after allow, with the rules that decided, or those of a copied entry."""
         if deed.what == "update":
             never = self._all(deed.guard.term(), self._not(self.policy.is_allowed))
             yield Claim(
@@ -47,7 +47,7 @@ class ConnectionClaims:
             yield from self._of_store(deed)
 
     def _keys(self, deed: Deed) -> Iterator[tuple[Bits, int]]:
-        """The keys of the flow at hand, in bits: as it is, and as the client had it (`ct_front.h`).
+        """The keys of the current flow, in bits: as it is, and as the client sent it (`ct_front.h`).
 
         Either end may come first: any order finds the entry of both directions (`ct_key.h`).
         """
@@ -71,7 +71,7 @@ class ConnectionClaims:
                 yield domain.concat(parts), sum(width for _, width in parts)
 
     def _of_store(self, deed: Deed) -> Iterator[Claim]:
-        """Into an entry that was found: which member it is tells what must hold."""
+        """A store into an entry that was found: the member determines the claim."""
         guard, allowed = deed.guard.term(), self.policy.is_allowed
         said = f"an entry of {deed.map}"
         is_denied = self._all(guard, self._not(allowed))
@@ -98,9 +98,9 @@ class ConnectionClaims:
             yield Claim(f"{said} is of now though the flow is denied", never, deed.at)
 
     def _member(self, deed: Deed) -> str | None:
-        """Which of the members that are claimed about a store is into, "" for none of them.
+        """The claimed member that a store writes, "" for none of them.
 
-        None where it is into a part of one, or more than one.
+        None if it writes a part of one, or more than one.
         """
         if not isinstance(deed.offset, int):
             return None
@@ -143,10 +143,10 @@ class ConnectionClaims:
         return self._not(words.has(state, CT_DENIED))
 
     def _copied(self, value: Bits, name: str) -> Iterator[Bits]:
-        """What of entries of connections, as they were found, a value may be a copy of.
+        """The members of connection entries, as they were found, that a value may be a copy of.
 
-        Those of one value of a map are bytes by their places. Of a value with several entries words of
-        eight bytes were read: either half is taken for the member.
+        The members of a single map value are bytes at their offsets. From a value with several entries,
+        words of eight bytes were read: either 32-bit part counts as the member.
         """
         titles = tuple(f"{deed.map}#" for deed in self.runs.deeds if deed.map in CONNECTIONS)
         regions: set[str] = set()

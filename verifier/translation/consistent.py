@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models in which equal keys of a table find equal words, also of looks that were not brought together.
+"""Models in which equal keys of a table find equal words, also in lookups that were not unified.
 
-A look of the program's whose key is not always one of the reading's finds a word of its own. A model may
-have both find different words at one key, which no table does. Such pairs are forbidden as they come up.
+A lookup of the program whose key does not always equal a key of the reading has a word variable of its
+own. A model may give both variables different words at one key, which no table does. Such pairs are
+forbidden as they occur.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,12 +17,12 @@ from policyc.verifier.translation.inputs import Spot
 from policyc.verifier.translation.solving import Model, Solving, UndecidedError
 
 ROUNDS = 100
-"""How often pairs are forbidden before it is given up."""
+"""The number of rounds of forbidding pairs before the solver gives up."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What is found at a spot, wherever the guard holds."""
+    """The content of a spot, wherever the guard holds."""
 
     guard: Truth
     spot: Spot
@@ -30,7 +31,7 @@ class Found:
 
 @dataclass
 class Consistent:
-    """Models that tables can have, of what is found by some looks."""
+    """Models that tables can have, for the results of some lookups."""
 
     domain: TermDomain
     solving: Solving
@@ -38,7 +39,7 @@ class Consistent:
     _forbidden: list[Truth] = field(default_factory=list)
 
     def model(self, goal: Truth) -> Model | None:
-        """One of the goal; None where there is none. UndecidedError."""
+        """A model of the goal; None if there is none. UndecidedError."""
         for _ in range(ROUNDS):
             model = self.solving.model(self.domain.all_of((goal, *self._forbidden)))
             if model is None:
@@ -62,12 +63,12 @@ def differ(domain: TermDomain, one: Spot, other: Spot) -> Truth:
 
 
 def _width(one: Bits, other: Bits) -> int:
-    """Of keys of one map; of two that are known it does not matter."""
+    """The width of the keys of one map; between two known keys it does not matter."""
     return next((each.width for each in (one, other) if isinstance(each, Node)), 32)
 
 
 def _never(domain: TermDomain, one: Found, other: Found) -> Truth:
-    """Not two things in one place."""
+    """Forbid two contents of one spot."""
     if one.found.width:
         apart = domain.no(domain.equal(one.found, other.found, one.found.width))
     else:
@@ -77,7 +78,7 @@ def _never(domain: TermDomain, one: Found, other: Found) -> Truth:
 
 
 def _clashes(looks: Sequence[Found], model: Model) -> Iterator[tuple[Found, Found]]:
-    """Pairs that find different things in one place."""
+    """Pairs that have different contents for one spot."""
     nodes = below(*(each for look in looks for each in _terms(look)))
     values = {node: 0 for node in nodes if node.op is VARIABLE}
     values.update(model)

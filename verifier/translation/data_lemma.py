@@ -2,8 +2,9 @@
 """The data lemma: the seeds, read through the lookup plan, are the Decision IR.
 
 For each direction in use, every (row, column) of the Decision IR and every service, the word that the
-plan finds in the seeds is the leaf of the rule diagram; and for every address the column is that of its
-atom. By step functions: both sides are cut at all places where either changes. No solver is asked.
+plan finds in the seeds is the leaf of the rule diagram. For every address, the column is that of its
+atom. The proof uses step functions: both sides are cut at all keys where either changes. No solver is
+used.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -50,7 +51,7 @@ class DataLemma:
     _seen: dict[int, Steps] = field(default_factory=dict)
 
     def faults(self) -> Iterator[Broken]:
-        """What is wrong, one after the other; nothing where the lemma holds."""
+        """The faults, one after the other; none if the lemma holds."""
         try:
             for direction in self.plan.directions.values():
                 if not direction.is_used:
@@ -79,7 +80,7 @@ class DataLemma:
             yield from self._row(direction, words, row, at)
 
     def _unused(self, direction: DirectionPlan) -> Iterator[Broken]:
-        """A direction that the program does not ask about: everybody is allowed, as not isolated."""
+        """A direction that the program does not evaluate: every peer is allowed, as not isolated."""
         allowed = ((0, verdict_word(True, NOT_ISOLATED_RULE)),)
         for row, cells in enumerate(self.decision.table(direction.direction)):
             wrong = [column for column, cell in enumerate(cells) if self._diagram(cell) != allowed]
@@ -106,7 +107,7 @@ class DataLemma:
             yield Broken(LEMMA, what, direction.direction, row, mask, key=key)
 
     def _difference(self, cell: int, word: int) -> int | None:
-        """A service key about which the seeds and the rule diagram of a cell differ."""
+        """A service key on which the seeds and the rule diagram of a cell differ."""
         wanted, seen = self._wanted[cell], self._seen.get(word)
         if seen is None:
             seen = self._seen[word] = as_asked(self._steps(word), self.plan.told_apart)
@@ -119,7 +120,7 @@ class DataLemma:
 
     @cached_property
     def codes(self) -> dict[int, Steps]:
-        """What words that are code say: the code lemma proves that the code does."""
+        """The diagrams of code words: the code lemma proves that the code implements them."""
         codes = set(self.plan.code_words)
         return {
             word: self._diagram(cell)
@@ -129,7 +130,7 @@ class DataLemma:
 
     @cached_property
     def _wanted(self) -> list[Steps]:
-        """What the services of each cell should be given."""
+        """The required words of each cell's services."""
         return [as_wanted(self._diagram(cell)) for cell in range(len(self.decision.cells))]
 
     def _diagram(self, cell: int) -> Steps:
@@ -156,7 +157,7 @@ class DataLemma:
         return longest_prefixes(self.tries[name])
 
     def _searched(self, direction: DirectionPlan, family: int) -> Steps:
-        """The columns of all addresses of a family, found in nodes."""
+        """The columns of all addresses of a family, found by searches in nodes."""
         address, search = direction.addresses[family], self.searches
         rounds = address.rounds
         name = f"pc_root{family}_{direction.short}"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rules ask for beside allow and deny: a limit drops, an event is told, where a rule says so.
+"""Claims about effects: the program applies a limit and records an event exactly where a rule asks.
 
-Of the rules that decided, `pc_effects` says which ask for it (runtime/datapath/effects.h). When a limit
-is reached, and which packets' events are withheld, is the program's own affair here.
+Of the rules that decided, `pc_effects` says which have an effect (runtime/datapath/effects.h). The
+claims leave open when a limit is reached, and which packets' events are withheld.
 """
 
 from collections.abc import Iterator
@@ -22,14 +22,14 @@ LIMITS = ("pc_limits", "pc_limits_out")
 REFUSED = "pc_refused"
 OF_EFFECTS = (*LIMITS, EVENTS, EVENT_COUNT, EVENT_PACES, REFUSED)
 EVENT_PLACES = {"egress_rule": 12, "ingress_rule": 16, "src": 20, "dst": 24}
-"""Of struct pc_event, in bytes: the object has no type of its ring buffer."""
+"""The size of struct pc_event: the object has no type of its ring buffer."""
 INSERT = 0
 """PC_ENTRY_INSERT of runtime/datapath/flow.h: the connection is new."""
 
 
 @dataclass(frozen=True)
 class EffectClaims:
-    """Claims on what is done for limits and events, by what the table of effects says of rules."""
+    """Claims on limits and events, by the effects of rules in the effects table."""
 
     runs: PolicyRuns
     policy: PolicyClaims
@@ -43,11 +43,11 @@ class EffectClaims:
 
     @cached_property
     def may_be_logged(self) -> Truth:
-        """A rule that decided, or was met before it, wants an event."""
+        """A rule that decided, or that matched before it, wants an event."""
         return self._asks(EffectBits.LOG)
 
     def of(self, deed: Deed) -> Iterator[Claim]:
-        """What is remembered of limits, and what is told of whom."""
+        """Claims on the stored state of limits, and on the contents of events."""
         guard, domain = deed.guard.term(), self.runs.domain
         is_written = deed.what in ("update", "store")
         if deed.map in LIMITS and is_written:
@@ -70,7 +70,7 @@ class EffectClaims:
             yield Claim(f"{deed.map} is changed", guard, deed.at)
 
     def _of_event(self, deed: Deed) -> Iterator[Claim]:
-        """It names the rules that decided and the ends that were asked."""
+        """It names the rules that decided and the ends that were evaluated."""
         domain, guard = self.runs.domain, deed.guard.term()
         wanted: dict[str, Bits] = {
             "egress_rule": self.policy.egress.rule,
@@ -85,7 +85,7 @@ class EffectClaims:
             yield Claim(f"an event has another {name}", wrong, deed.at)
 
     def _asks(self, bit: EffectBits) -> Truth:
-        """Whether a rule that decided asks for it; rule 0 stands for an end that is not asked."""
+        """Whether a rule that decided has the effect; rule 0 stands for an end that is not evaluated."""
         ends = (self.policy.egress, self.policy.ingress)
         found: Truth = False
         for end in ends:

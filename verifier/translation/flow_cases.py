@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All flows, and parts of them: by family, and by the kind of service, each told by the flow itself.
+"""All flows, and cases of them: by family and by kind of service, both functions of the flow itself.
 
-In a part the service key is plain, and half of the searches are of no matter: it is asked about where
-all flows at once are too much for a solver.
+In a case the service key is simple, and half of the searches are irrelevant. Cases are used where all
+flows at once are too much for a solver.
 """
 
 from collections.abc import Sequence
@@ -14,14 +14,14 @@ from policyc.verifier.bytecode.values import Bits, Truth
 from policyc.verifier.translation.policy_runs import PolicyRuns
 
 BITS = 8
-"""Of a family and of a protocol number."""
+"""The number of cases of a family and of a protocol number."""
 
 _Known = tuple[tuple[Node, int | bool], ...]
 
 
 @dataclass(frozen=True)
 class Case:
-    """Some flows: what terms are of all of them, what holds beside, and parts that are all of them."""
+    """A set of flows: substitutions for terms, facts that hold, and cases that cover the set."""
 
     title: str
     known: _Known = ()
@@ -30,7 +30,7 @@ class Case:
 
 
 def all_flows(runs: PolicyRuns, numbers: Sequence[int]) -> Case:
-    """All flows; in parts the protocol numbers that are told apart are by themselves."""
+    """All flows; in the cases each distinguished protocol number is a case of its own."""
     families = [_of_family(runs, version, numbers) for version in FAMILIES]
     neither = _none_of(runs, runs.field("t.family"), FAMILIES)
     return Case("all flows", parts=(*families, Case("neither IPv4 nor IPv6", *neither)))
@@ -54,7 +54,7 @@ def _is(value: Bits, known: int) -> _Known:
 def _none_of(
     runs: PolicyRuns, value: Bits, numbers: Sequence[int]
 ) -> tuple[_Known, tuple[Truth, ...]]:
-    """A member is none of some numbers: what that makes of terms, and as facts."""
+    """A member is none of some numbers: the resulting substitutions, and the facts."""
     found = [runs.domain.equal(value, each, BITS) for each in numbers]
     known = tuple((each, False) for each in found if isinstance(each, Node))
     return known, tuple(runs.domain.no(each) for each in found)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One generation as it will be loaded: what each map is declared as, and what it is seeded with."""
+"""One generation as it will be loaded: the declaration and the seed of each map."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Generation:
 
 
 def generation_of(maps: Iterable[LoadedMap]) -> Generation:
-    """The tables; SeedError where a seed does not fit its map, or a map can have no seed and has one."""
+    """The tables; SeedError if a seed does not fit its map, or a map without seeds has one."""
     tables: dict[str, SeedTable] = {}
     tries: dict[str, Prefixes] = {}
     for each in maps:

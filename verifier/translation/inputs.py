@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Some flows and contents of tables, by chance and from models: they tell apart what is not the same.
+"""Sample flows and table contents, random and from models: they show that two terms are not equal.
 
-A table gives for a key always the same, so that looks with one key find one word. Nothing is concluded
-from what they have in common.
+A table always gives the same word for a key, so lookups with one key find one word. Agreement on the
+samples proves nothing.
 """
 
 from collections import defaultdict
@@ -24,12 +24,12 @@ from policyc.verifier.translation.solving import Model
 
 BY_CHANCE = 32
 _KINDS = (0, 0, 0, LEAF, LEAF | ALLOW, NEXT_WORD, FAN, RANGE)
-"""What words of tables may begin with."""
+"""The possible top bits of table words."""
 
 
 @dataclass(frozen=True)
 class Spot:
-    """Where a look looks: a map, a key and an offset; the offset None asks whether anything is there."""
+    """The place of a lookup: a map, a key and an offset; the offset None tests presence."""
 
     map: str
     key: Bits
@@ -38,28 +38,28 @@ class Spot:
 
 @dataclass
 class Inputs:
-    """What terms are for each input; found when it is asked."""
+    """The values of terms for each input, computed on demand."""
 
     own: frozenset[Node] = frozenset()
-    """Variables that are what a table has, of which it is not known where."""
+    """Variables for table contents whose place is not known."""
     _looks: dict[Node, Spot] = field(default_factory=dict)
     _values: list[dict[Node, int]] = field(default_factory=lambda: [{} for _ in range(BY_CHANCE)])
     _hints: dict[Node, set[int]] = field(default_factory=lambda: defaultdict(set))
 
     def learn(self, found: Node, spot: Spot) -> None:
-        """A variable is what a table has at a spot."""
+        """Record that a variable is the content of a table at a spot."""
         self._looks.setdefault(found, spot)
 
     def is_found(self, variable: Node) -> bool:
-        """Whether it is what a table has."""
+        """Whether a variable is the content of a table."""
         return variable in self._looks or variable in self.own
 
     def add(self, model: Model) -> None:
-        """An input of which a solver said what some variables are."""
+        """Add an input in which a solver gave values to some variables."""
         self._values.append(dict(model))
 
     def take_hints(self, nodes: Iterable[Node]) -> None:
-        """What variables are compared with is tried more often than other numbers."""
+        """Try numbers that variables are compared with more often than other numbers."""
         for node in nodes:
             if node.op is EQ and type(node.args[1]) is int and node.args[0].op is VARIABLE:
                 self._hints[node.args[0]].add(node.args[1])
@@ -71,7 +71,7 @@ class Inputs:
         return any(self._value(truth, at) for at in range(len(self._values) - 1, -1, -1))
 
     def all_of(self, node: Node) -> tuple[int, ...]:
-        """What a term is for each of those by chance."""
+        """The value of a term for each random input."""
         return tuple(self._value(node, at) for at in range(BY_CHANCE))
 
     def _value(self, root: Node, at: int) -> int:
@@ -92,7 +92,7 @@ class Inputs:
         return values[root]
 
     def _needed(self, node: Node, values: dict[Node, int]) -> Iterator[Node]:
-        if node.op is ITE and node.args[0] in values:  # of a choice one arm alone
+        if node.op is ITE and node.args[0] in values:  # of a choice, one arm alone
             arm = node.args[1] if values[node.args[0]] else node.args[2]
             return iter((arm,) if isinstance(arm, Node) else ())
         if node.op is ITE:
@@ -103,7 +103,7 @@ class Inputs:
         return (each for each in (look.key, look.offset) if isinstance(each, Node))
 
     def _given(self, variable: Node, at: int) -> int:
-        """By chance, the same for the same key of the same table."""
+        """A random value, the same for the same key of the same table."""
         spot, values = self._looks.get(variable), self._values[at]
         if spot is None:
             dice = Random(f"{at} {variable.args[0]}")
@@ -121,7 +121,7 @@ class Inputs:
 
 
 def _some(dice: Random, width: int) -> int:
-    """Small ones more often than others."""
+    """A random number; small ones are more likely."""
     if not width:
         return dice.getrandbits(1)
     return dice.getrandbits(width) if dice.random() < 0.4 else dice.randrange(4) & mask(width)

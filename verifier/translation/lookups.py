@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The looks into tables that a reading of the plan makes: each once, with a variable for its word."""
+"""The table lookups that a reading of the plan makes: each once, with a variable for its word."""
 
 from dataclasses import dataclass, field
 
@@ -12,14 +12,14 @@ from policyc.verifier.bytecode.values import Bits
 
 @dataclass
 class Looks:
-    """The looks that a reading makes, each once."""
+    """The lookups of a reading, each once."""
 
     domain: TermDomain
     made: list[TableRead] = field(default_factory=list)
     _known: dict[tuple[str, Bits, Bits | None], Node] = field(default_factory=dict)
 
     def look(self, name: str, key: Bits, offset: Bits | None) -> Node:
-        """The variable for what is found; as `TableRead` has it."""
+        """The variable for the word found; as `TableRead` has it."""
         spot = (name, key, offset)
         found = self._known.get(spot)
         if found is None:

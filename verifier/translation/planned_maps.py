@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The maps of a policy program are those of the plan: their kinds, and how much each holds."""
+"""Check that the maps of a first-packet program are those of the plan: their kinds and their sizes."""
 
 from collections.abc import Iterator
 
@@ -11,13 +11,13 @@ from policyc.verifier.translation.claims import Claim
 
 WORD = 4
 WIDE_CLASS = 8
-"""Words of a class in the shell that LLVM's programs are made from (policy_shell.bpf.c)."""
+"""The words of a class in the fixed part of LLVM's programs (policy_shell.bpf.c)."""
 Shape = tuple[MapKind, int, int, int]
 """Kind, bytes of a key, bytes of a value, entries."""
 
 
 def planned_maps(plan: LookupPlan) -> dict[str, Shape]:
-    """The tables that the plan speaks of, by their names."""
+    """The tables of the plan, by their names."""
     found: dict[str, Shape] = {}
     if plan.used_directions:
         words = 1 << (len(plan.class_fields) - 1).bit_length()
@@ -49,7 +49,7 @@ def map_claims(program: Program, plan: LookupPlan) -> Iterator[Claim]:
 
 
 def _wide(plan: LookupPlan) -> Shape:
-    """Classes with room for every field there is, as LLVM's programs have them."""
+    """Classes with room for every possible field, as in LLVM's programs."""
     return _array(WORD * WIDE_CLASS, plan.endpoints)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the policy program has to do with a flow, in terms: whom it asks, and what must follow.
+"""Claims about the first-packet program's decision on a flow: the ends that must allow it, the result.
 
-From docs/semantics.md A4 (every end of this node must allow it), A22 and A23 (a pod cannot block
+Derived from docs/semantics.md A4 (every end of this node must allow it), A22 and A23 (a pod cannot block
 itself), and the words that the reading of the plan gives for each end.
 """
 
@@ -23,13 +23,13 @@ from policyc.verifier.translation.policy_runs import PolicyRuns
 from policyc.verifier.translation.words import Words
 
 OPENER_PROBE, OPENER_EITHER, OPENER_OWN_NODE = 1, 2, 5
-"""Of enum pc_opener in runtime/datapath/flow.h."""
+"""Values of enum pc_opener in runtime/datapath/flow.h."""
 EFFECTS = "pc_effects"
 
 
 @dataclass(frozen=True)
 class EndClaim:
-    """One end: whether it is of this node and asked, whether it allows, by which rule (0: not asked)."""
+    """One end: whether it is on this node and evaluated, whether it allows, by which rule (0: none)."""
 
     is_asked: Truth
     allows: Truth
@@ -38,9 +38,9 @@ class EndClaim:
 
 @dataclass(frozen=True)
 class PolicyClaims:
-    """The decision on a flow, from the word of each end. `rules` is how many rule ids there are.
+    """The decision on a flow, from the word of each end. `rules` is the number of rule ids.
 
-    `binds_own_node`: some rule also denies what a pod's own node generates.
+    `binds_own_node`: some rule also denies flows that a pod's own node generates.
     """
 
     runs: PolicyRuns
@@ -51,21 +51,21 @@ class PolicyClaims:
 
     @cached_property
     def is_within(self) -> Truth:
-        """A pod talks to itself, by whatever way."""
+        """A pod talks to itself, on any path."""
         a = self._words
         src, dst = (self.runs.field(f"{end}.id") for end in ("src", "dst"))
         return a.all_of(a.domain.no(a.equal(src, 0)), a.equal(src, dst))
 
     @cached_property
     def egress(self) -> EndClaim:
-        """The end that sends: asked first."""
+        """The sending end: evaluated first."""
         a = self._words
         is_asked = a.all_of(self._is_local("src"), a.domain.no(self.is_within))
         return self._end(Direction.EGRESS, is_asked)
 
     @cached_property
     def ingress(self) -> EndClaim:
-        """The end that receives: asked where the other one allowed it, or was not asked."""
+        """The receiving end: evaluated if the sending end allowed it, or was not evaluated."""
         a, egress = self._words, self.egress
         goes_on = a.domain.either(a.domain.no(egress.is_asked), egress.allows)
         is_asked = a.all_of(
@@ -78,7 +78,7 @@ class PolicyClaims:
 
     @cached_property
     def passes_own_node(self) -> Truth:
-        """The pod's own node sends it, and what decides does not deny just that (A22)."""
+        """The pod's own node sends it, and the decision does not deny exactly these flows (A22)."""
         if not self.binds_own_node:
             return False
         a, word = self._words, self.words[Direction.INGRESS]
@@ -88,7 +88,7 @@ class PolicyClaims:
         return a.all_of(is_own, a.domain.no(denies))
 
     def kinds(self, rule: Bits) -> Bits:
-        """The first word of a rule's effects; nothing beyond the table, or without one."""
+        """The first word of a rule's effects; 0 beyond the table, or without one."""
         table = self.runs.program.maps.get(EFFECTS)
         if table is None:
             return 0
@@ -98,7 +98,7 @@ class PolicyClaims:
 
     @cached_property
     def is_allowed(self) -> Truth:
-        """The flow is of some pod of this node, and no end that is asked denies it."""
+        """The flow is of some pod of this node, and no evaluated end denies it."""
         a = self._words
         is_of_pod = a.domain.either(self._is_local("src"), self._is_local("dst"))
         allowed = (
@@ -109,12 +109,12 @@ class PolicyClaims:
 
     @cached_property
     def is_probe(self) -> Truth:
-        """Nothing tells which end opened the connection: both directions have to be allowed."""
+        """The opening end is unknown: both directions have to be allowed."""
         return self.runs.domain.equal(self.runs.field("opener"), OPENER_PROBE, 8)
 
     @property
     def counted(self) -> list[tuple[Truth, Bits]]:
-        """(when, rule) of each count that is due."""
+        """(when, rule) of each required count."""
         own: tuple[Truth, Bits] = (self.is_within, NOT_ISOLATED_RULE)
         return [own, *((end.is_asked, end.rule) for end in (self.egress, self.ingress))]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All runs of the policy program of an object, in the words of the lemmas: flow, outcome, deeds."""
+"""All runs of an object's first-packet program, as the lemmas see them: flow, outcome, side effects."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,19 +27,19 @@ from policyc.verifier.translation.reading import Flow
 ENTRY = "pc_policy_run"
 SCRATCH = "pc_scratch"
 ROOM = "pc_room"
-"""Memory for what is about to be stored (runtime/datapath/quota.h)."""
+"""Scratch memory for values before they are stored (runtime/datapath/quota.h)."""
 CONTEXT = "skb"
 CONTEXT_SIZE = 192
 """Bytes of struct __sk_buff, as programs see it."""
 
 TABLES = ("pc_class", "pc_nodes", "pc_effects")
 TABLES_BY_DIRECTION = ("pc_cells", "pc_buckets", "pc_usual", "pc_root4", "pc_cidr4", "pc_cidr6")
-"""Maps that nobody changes while the generation is in force."""
+"""Maps that do not change while the generation is in force."""
 
 
 @dataclass(frozen=True)
 class PolicyRuns:
-    """The program's ends, and what it did on the way, each with its guard."""
+    """The program's ends, and its side effects, each with its guard."""
 
     source: BpfObject
     program: Program
@@ -49,7 +49,7 @@ class PolicyRuns:
     reads: Sequence[TableRead]
 
     def field(self, path: str) -> Bits:
-        """A member of `struct pc_flow` as the hook left it, in as many bits as it has."""
+        """A member of `struct pc_flow` as the hook stored it, in as many bits as it has."""
         place = self.source.btf.place("pc_flow", path)
         return self._bytes(place.offset, self.source.btf.size(place.type))
 
@@ -62,7 +62,7 @@ class PolicyRuns:
 
     @cached_property
     def flow(self) -> Flow:
-        """The flow that the policy is asked about."""
+        """The flow that the policy decides."""
         return Flow(
             src=self.field("src.id"),
             dst=self.field("dst.id"),
@@ -83,12 +83,12 @@ class PolicyRuns:
 
 
 def is_table(name: str) -> bool:
-    """Whether nobody changes a map while its generation is in force."""
+    """Whether a map does not change while its generation is in force."""
     return name in TABLES or name.rpartition("_")[0] in TABLES_BY_DIRECTION
 
 
 def run_policy(source: BpfObject) -> PolicyRuns:
-    """Run the policy program of an object on everything it may meet."""
+    """Run the first-packet program of an object on every possible input."""
     program = link_program(source, ENTRY)
     domain = TermDomain()
     tables = frozenset(name for name in program.maps if is_table(name))

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lookup plan as a function of one flow: which word decides an end (docs/bundle-format.md).
+"""The lookup plan as a function of one flow: the word that decides an end (docs/bundle-format.md).
 
-One text for numbers and for terms: with the seeds' contents it is what the tables say of a flow, with
-unknown tables it is what the bytecode has to compute, whatever they hold (the code lemma).
+The same code runs on numbers and on terms. With the seeds' contents it gives the verdict of the tables
+on a flow. With unknown tables it gives what the bytecode has to compute, whatever the tables hold (the
+code lemma).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,10 +30,10 @@ from policyc.verifier.translation.table_reading import TableReading
 
 @dataclass(frozen=True)
 class Flow:
-    """What a policy is asked about: words, and bytes and ports in host order as words.
+    """The flow that a policy decides: words, and bytes and ports in host order as words.
 
-    `src` and `dst` are endpoint ids, 0 for neither pod nor node. `saddr` and `daddr` are the four
-    words of an address from the most significant on; an IPv4 address is the first.
+    `src` and `dst` are endpoint ids, 0 for neither pod nor node. `saddr` and `daddr` are the four words
+    of an address from the most significant on; an IPv4 address is the first.
     """
 
     src: Bits
@@ -47,7 +48,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class Reading(TableReading):
-    """A plan, the tables by the names of their maps with how many entries each has, and code.
+    """A plan, the tables by the names of their maps with their numbers of entries, and code.
 
     `tries[name]` gives the column of an address's words. `codes` are the diagrams that are code, by
     their words.
@@ -58,7 +59,7 @@ class Reading(TableReading):
     codes: Mapping[int, Steps]
 
     def service(self, flow: Flow) -> Bits:
-        """The service key, as it is asked."""
+        """The service key of the lookup."""
         a = self.words
         found = a.with_bits(Kind.OTHER << 16, flow.number)
         for kind in sorted(self.plan.told_apart, reverse=True):
@@ -72,7 +73,7 @@ class Reading(TableReading):
         return found
 
     def verdict(self, direction: Direction, flow: Flow, service: Bits) -> Bits:
-        """The word of an end's verdict; NOTHING where the plan leads nowhere."""
+        """The word of an end's verdict; NOTHING if the plan leads nowhere."""
         plan = self.plan.directions[direction]
         if not plan.is_used:
             return LEAF | ALLOW  # allowed by rule 0, which is not isolated
@@ -164,7 +165,7 @@ class Reading(TableReading):
         return a.choose(inside, found, NOTHING)
 
     def _hashed(self, plan: DirectionPlan, row: Bits, column: Bits) -> Bits:
-        """`pc_hashed`: the first bucket that knows the key, or the usual word of the row."""
+        """`pc_hashed`: the first bucket that has the key, or the usual word of the row."""
         a, name = self.words, f"pc_buckets_{plan.short}"
         word = self._looked_up(f"pc_usual_{plan.short}", row, 0)
         for at in reversed(bucket_places(self.domain, row, column, plan.buckets)):
@@ -185,7 +186,7 @@ class Reading(TableReading):
         return a.choose(a.at_most(at, self.entries[name] - 1), found, NOTHING)
 
     def _diagram(self, word: Bits, service: Bits) -> Bits:
-        """`word` itself where it is a leaf, else what its diagram says of the service."""
+        """`word` itself if it is a leaf, else its diagram's word for the service."""
         a = self.words
         is_range = a.has_of(word, RANGE, among=LEAF | RANGE)
         start = a.choose(is_range, self._in_range(word, service), word)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looks into tables of which nothing is known: equal keys find equal words, and no more is assumed.
+"""Lookups into unknown tables: equal keys find equal words, and nothing else is assumed.
 
-What a look finds is a variable. The program's and the reading's are brought together one after the
-other: where a key of the program's is proved to be one of the reading's, under the guard of the look,
-what both find is one variable from then on. So no goal has a table in it, and none is deep. Most keys
-are one node by then; of the others a few inputs tell which to ask about.
+The result of a lookup is a variable. The program's lookups and the reading's are unified one by one: if
+a key of the program is proved equal to a key of the reading, under the guard of the lookup, one variable
+stands for both results from then on. So no goal contains a table, and no goal is deep. Most keys are
+already the same node; for the others, a few sample inputs choose the candidates to prove.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,11 +27,11 @@ from policyc.verifier.translation.sweeping import products_as_one, sweep
 
 @dataclass
 class SameTerms:
-    """The terms of one case, in which what was proved to be the same is one variable.
+    """The terms of one case; values that were proved equal are one variable.
 
-    A variable of the program's counts only where the look was made: where it was not, every way that
-    joins takes another value (`symbolic/merging.py`). So it may be put for the other everywhere, though
-    both are the same under the guard alone.
+    A variable of the program is used only if its lookup was made: if it was not, every join of paths
+    takes another value (`symbolic/merging.py`). So it may replace the other variable everywhere, though
+    both are equal under the guard alone.
     """
 
     domain: TermDomain
@@ -40,21 +40,21 @@ class SameTerms:
     unmatched: list[TableRead] = field(default_factory=list)
     n_matched: int = 0
     gave_up: bool = False
-    """Whether a solver could not tell of two keys whether they are the same."""
+    """Whether a solver could not decide whether two keys are equal."""
     _found: dict[Spot, Node] = field(default_factory=dict)
 
     @cached_property
     def now(self) -> Substitution:
-        """Terms by what is known of this case's flows, and of looks so far."""
+        """Terms under the facts about this case's flows, and about the lookups so far."""
         return Substitution(self.domain, dict(self.case.known))
 
     @cached_property
     def inputs(self) -> Inputs:
-        """Some flows and tables, by which terms are told apart."""
+        """Sample flows and tables that distinguish terms."""
         return Inputs()
 
     def bring_together(self, program: Sequence[TableRead], reading: Sequence[TableRead]) -> None:
-        """Find for each look of the program the one of the reading that has its key, if any has."""
+        """Find for each lookup of the program the lookup of the reading that has its key, if any has."""
         self._sweep([*program, *reading])
         for look in reading:
             spot = self._spot(look)
@@ -64,7 +64,7 @@ class SameTerms:
         for look in program:
             guard = self.now(look.guard.term())
             if guard is False:
-                continue  # no flow of the case comes there
+                continue  # no flow of the case reaches it
             spot = self._spot(look)
             found = self._found.get(spot)
             if found is None:
@@ -78,7 +78,7 @@ class SameTerms:
             self.now.put(look.found, found)
 
     def _sweep(self, looks: Sequence[TableRead]) -> None:
-        """Bring together what is told of flows before there is any look: service keys above all."""
+        """Unify terms over flows before any lookup: service keys above all."""
         terms = [
             each
             for look in looks
@@ -94,7 +94,7 @@ class SameTerms:
         return Spot(look.map, self.now(look.key), self.now(look.offset))
 
     def _partner(self, guard: Truth, spot: Spot, known: Sequence[tuple[Spot, Node]]) -> Node | None:
-        """The first look of the reading that has the key wherever the program looks."""
+        """The first lookup of the reading that has the key whenever the program makes its lookup."""
         left = [
             (self.domain.all_of((*self.case.facts, guard, apart)), found)
             for other, found in known
@@ -114,19 +114,19 @@ class SameTerms:
         return None
 
     def _less(self, guard: Truth, apart: Truth) -> Truth:
-        """The same question with what the guard says made use of, and with fewer products."""
+        """The same question, simplified under the guard, and with fewer products."""
         less = reduced(self.domain, apart)
         facts = self.domain.all_of((*self.case.facts, guard))
         return products_as_one(self.domain, less, facts, self.inputs, self.solving)
 
     def _places(self) -> Iterator[Found]:
-        """Where something is found, each place once; what the reading looks at, it always does."""
+        """The spots of lookups, each once; the reading makes its lookups always."""
         guards = {look.found: self.now(look.guard.term()) for look in self.unmatched}
         for spot, found in self._found.items():
             yield Found(guards.get(found, True), spot, found)
 
     def broken(self, claims: Sequence[Claim]) -> Iterator[tuple[Claim, Model]]:
-        """Claims that do not hold, each with a model. UndecidedError where no solver can tell."""
+        """Claims that do not hold, each with a model. UndecidedError if no solver can decide."""
         left = [
             (claim, self.domain.all_of((*self.case.facts, self.now(claim.never))))
             for claim in claims

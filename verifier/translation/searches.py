@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the searches of runtime/datapath/policy_words.h give for all keys at once: step functions.
+"""The searches of runtime/datapath/policy_words.h for all keys at once, as step functions.
 
-`reading.py` says the same of one key, in numbers or in terms; a test holds the two together. Here
-nothing is believed of the nodes: keys may be in any order, words may lead anywhere.
+`reading.py` defines the same for one key, on numbers or terms; a test compares the two. Nothing is
+assumed about the nodes: keys may be in any order, words may lead anywhere.
 """
 
 from bisect import bisect_right
@@ -35,7 +35,7 @@ HALF_BITS = 16
 
 @dataclass
 class Searches:
-    """The searches in one table of nodes. `rounds` are those of a service, `has_fans` how it begins."""
+    """The searches in one table of nodes. `rounds` are a service's; `has_fans` says how it begins."""
 
     nodes: SeedTable
     rounds: int
@@ -44,7 +44,7 @@ class Searches:
     _nodes: dict[int, tuple[list[int], list[int]]] = field(default_factory=dict)
 
     def service(self, word: int) -> Steps:
-        """The words that `pc_verdict_of` finds for service keys, where none of it is code."""
+        """The words that `pc_verdict_of` finds for service keys, if none of them is code."""
         found = self._services.get(word)
         if found is None:
             found = self._services[word] = joined(self._service(word, 0, LAST_KEY))
@@ -84,12 +84,12 @@ class Searches:
             yield from self.search(there, first, last, rounds)
 
     def half(self, word: int, first: int, rounds: int) -> Iterator[Piece]:
-        """The same for the second half of each IPv4 address from `first` on, which has the word."""
+        """As `fan`, for the last 16 bits of each IPv4 address from `first` on, which has the word."""
         for key, found in self.fan(word, 0, (1 << HALF_BITS) - 1, rounds):
             yield first + key, found
 
     def search(self, word: int, lo: int, hi: int, rounds: int) -> list[Piece]:
-        """`pc_search` for the keys lo..hi: down to a leaf, or to where the next word is asked."""
+        """`pc_search` for the keys lo..hi: down to a leaf, or to where the next word is read."""
         found: list[Piece] = []
         self._search(word, lo, hi, rounds, found)
         return found
@@ -106,7 +106,7 @@ class Searches:
             lo = last + 1
 
     def _node(self, at: int) -> tuple[list[int], list[int]]:
-        """The lowest keys of a node in ascending order, and its children; nothing beyond the array."""
+        """The lowest keys of a node in ascending order, and its children; none beyond the array."""
         node = self._nodes.get(at)
         if node is None:
             words = [self._word(at, place) for place in range(2 * WIDTH - 1)]
@@ -114,10 +114,10 @@ class Searches:
         return node
 
     def long(self, word: int, rounds: Rounds, part: int = 0) -> Iterator[Piece]:
-        """`pc_search6` over what is left of a 128-bit key from its word `part` on.
+        """`pc_search6` over the rest of a 128-bit key from its word `part` on.
 
-        SeedError where a word leads on for several values of this part of the key, and says more than
-        one thing of what follows: no tree that was made does.
+        SeedError if a word leads on for several values of this part of the key, and has different
+        results for the rest: no tree of the compiler does.
         """
         if any(after and not before for before, after in pairwise(rounds[1:])):
             raise SeedError(f"rounds {rounds} leave a part of the key out")
@@ -139,14 +139,14 @@ class Searches:
 
 
 def column_of(word: int) -> int:
-    """`pc_column_of`: 0, which fails closed, for what is no leaf."""
+    """`pc_column_of`: 0, which fails closed, for a word that is not a leaf."""
     return word & ID_MASK if word & LEAF else 0
 
 
 def under_roots(
     roots: SeedTable, bits: int, search: Callable[[int, int, int], Iterable[Piece]]
 ) -> Iterator[Piece]:
-    """What `search` gives for the word, first and last key of each value of the leading bits."""
+    """The results of `search` for the word, first and last key of each value of the leading bits."""
     below = KEY_BITS - bits
     for at in range(1 << bits):
         word = roots.word(at, 0) if at < roots.entries else NOTHING

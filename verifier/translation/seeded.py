@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of a generation as the node will have them: the bytes of the seeds, and zeros behind them.
+"""The tables of a generation as the node will have them: the bytes of the seeds, then zeros.
 
-Nothing here knows how seeds are made: words are read by index, as the program reads them.
+This module does not know how seeds are made: it reads words by index, as the program does.
 """
 
 import sys
@@ -15,14 +15,14 @@ WORD = 4
 
 
 class SeedError(Exception):
-    """A seed that is not what its map can hold; the text says what is wrong with it."""
+    """A seed that its map cannot hold; the text describes the fault."""
 
 
 @dataclass(frozen=True)
 class SeedTable:
     """An array of `entries` values of `width` words each; `words` are those from the first value on.
 
-    What lies behind the seed is zero, as the kernel makes arrays.
+    The words after the seed are zero, as the kernel creates arrays.
     """
 
     name: str
@@ -31,7 +31,7 @@ class SeedTable:
     words: "array[int]"
 
     def word(self, entry: int, at: int) -> int:
-        """Word `at` of a value, 0 where no seed reaches; IndexError outside the array."""
+        """Word `at` of a value, 0 after the end of the seed; IndexError outside the array."""
         if not (0 <= entry < self.entries and 0 <= at < self.width):
             raise IndexError(f"{self.name} has no word {at} of entry {entry}")
         place = entry * self.width + at
@@ -39,7 +39,7 @@ class SeedTable:
 
 
 def seed_table(name: str, data: bytes | bytearray, entries: int, width: int) -> SeedTable:
-    """The table of a seed's bytes; SeedError where they are no words, or more than the array holds."""
+    """The table of a seed's bytes; SeedError if they are not whole words, or exceed the array."""
     if len(data) % WORD:
         raise SeedError(f"the seed of {name} ends within a word")
     if len(data) > WORD * width * entries:
@@ -60,7 +60,7 @@ class Prefixes:
 
 
 def prefixes(name: str, data: bytes | bytearray, entries: int, bits: int) -> Prefixes:
-    """The trie of a seed's bytes; SeedError where the kernel would refuse it or keep one of equals."""
+    """The trie of a seed's bytes; SeedError if the kernel would refuse it or drop duplicates."""
     size = WORD + bits // 8 + WORD
     if len(data) % size:
         raise SeedError(f"the seed of {name} ends within an entry")

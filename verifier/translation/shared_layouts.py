@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the policy program shares with the hooks is the same to both: structs, enumerators and maps.
+"""Check that the first-packet program and the hooks agree on shared structs, enumerators and maps.
 
-The lemmas read the program in the words of its own object's types. Those have to be the words of the
-hooks, which fill the flow and obey the reason: an object in whose types two members change places would
-be proved about the one and run on the other.
+The lemmas read the program through its own object's types. Those must be the types of the hooks, which
+fill the flow and act on the reason. Otherwise an object whose types swap two members would be proved
+with one layout and run with the other.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,7 +22,7 @@ _KIND_NAMES = {"array": "ARRAY", "lpm": "LPM_TRIE"}
 
 
 def layout_faults(program: BpfObject, hooks: BpfObject) -> Iterator[str]:
-    """Each type of the program that the hooks have otherwise; nothing where all agree."""
+    """Each type of the program that differs from the hooks' type; none if all agree."""
     for kind, name in NEEDED:
         if not program.btf.all_named(kind, name):
             yield f"the program has no {kind.name.lower()} {name}"
@@ -68,7 +68,7 @@ def _is_declared(found: MapDefinition, said: LoadedMap) -> bool:
 
 
 def _same(one: Btf, a: int, other: Btf, b: int, within: frozenset[tuple[int, int]]) -> bool:
-    """Whether two types are one, member by member. Pointers are: nothing is read through them."""
+    """Whether two types are one, member by member. Pointers are: no code reads through them."""
     a, b = one.plain(a), other.plain(b)
     if (a, b) in within:
         return True

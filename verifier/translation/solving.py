@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one place of the lemmas that asks a solver: bitwuzla, Z3, or both, which must agree.
+"""The only module of the lemmas that calls a solver: bitwuzla, Z3, or both, which must agree.
 
-A model is never believed: it is held against the goal by `evaluation.py`, which knows no solver.
+A model is never trusted: `evaluation.py`, which uses no solver, evaluates the goal under it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,19 +19,22 @@ from policyc.verifier.smt.lazy_z3 import z3
 from policyc.verifier.smt.solver_choice import Choice
 
 LIMIT_MS, WHOLE_LIMIT_MS = 120_000, 20_000
-"""Of a goal and a solver; of one that can be asked in parts. Most take milliseconds."""
+"""Time limits of a goal and a solver; the second if the goal has cases. Most take milliseconds."""
 
 Model = Mapping[Node, int]
-"""What variables are; truths as 0 and 1. A variable that is missing may be anything."""
+"""The values of variables; truths as 0 and 1. A variable that is missing may have any value."""
 
 
 class UndecidedError(Exception):
-    """No solver that was asked could tell."""
+    """No solver could decide."""
 
 
 @dataclass
 class Solving:
-    """Goals are truths; what was lowered for one is there for the next. Times in milliseconds."""
+    """Goals are truths; terms that were lowered for one are reused for the next.
+
+    Times in milliseconds.
+    """
 
     choice: Choice = Choice.BITWUZLA
     limit_ms: int = LIMIT_MS
@@ -40,10 +43,10 @@ class Solving:
     _lowered: dict[Choice, Lowering] = field(default_factory=dict)
 
     def model(self, goal: Truth) -> Model | None:
-        """What variables are where the goal holds; None where it never does.
+        """The values of variables for which the goal holds; None if it never holds.
 
-        Raises `UndecidedError`, InternalError where two solvers disagree or a model is none, HostError
-        where a solver is not installed.
+        Raises `UndecidedError`, InternalError if two solvers disagree or a model is wrong, HostError if
+        a solver is not installed.
         """
         if not isinstance(goal, Node):
             return {} if goal else None
@@ -70,7 +73,7 @@ class Solving:
 
     @cached_property
     def bitwuzla(self) -> Any:
-        """The module. HostError where it is not installed."""
+        """The bitwuzla module. HostError if it is not installed."""
         try:
             return import_module("bitwuzla")
         except ImportError as missing:
@@ -79,7 +82,7 @@ class Solving:
 
 
 def holding(model: Model, truths: Sequence[Truth]) -> list[bool]:
-    """Of each truth, whether it holds where variables are what a model says, and others are 0."""
+    """For each truth, whether it holds under a model; variables outside the model are 0."""
     nodes = below(*(each for each in truths if isinstance(each, Node)))
     values = {node: 0 for node in nodes if node.op is VARIABLE}
     values.update(model)

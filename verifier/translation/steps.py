@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Step functions over keys: what a search gives for all of them."""
+"""Step functions over keys: the result of a search for all keys."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
@@ -31,13 +31,13 @@ def value_at(steps: Steps, key: int) -> int:
 
 
 def first_difference(one: Steps, other: Steps) -> int:
-    """The lowest key of which two step functions, which are not equal, say different things."""
+    """The lowest key on which two step functions, which are not equal, differ."""
     places = sorted({at for at, _ in (*one, *other)})
     return next(key for key in places if value_at(one, key) != value_at(other, key))
 
 
 def cropped(steps: Steps, first: int, last: int) -> Iterator[Piece]:
-    """The steps from `first` to `last`, of which the first begins at `first`."""
+    """The steps from `first` to `last`; the first begins at `first`."""
     at = bisect_right(steps, first, key=_lowest)
     yield first, steps[at - 1][1]
     yield from steps[at : bisect_right(steps, last, lo=at, key=_lowest)]

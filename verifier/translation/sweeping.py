@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Terms of a flow alone that program and reading tell in different ways, as one term.
+"""Sweeping: terms over a flow alone that program and reading write differently become one term.
 
-Inputs by chance tell most terms apart; what they do not is asked of a solver. Where two terms are the
-same for every flow, the one that was made first stands for both, so the other never has it as a part.
+Random inputs distinguish most terms. A solver decides the rest. If two terms are the same for every
+flow, the term that was made first stands for both, so the other never has it as a part.
 """
 
 from collections import defaultdict
@@ -17,7 +17,7 @@ from policyc.verifier.translation.inputs import Inputs
 from policyc.verifier.translation.solving import Solving, UndecidedError
 
 LEAST_BITS = 8
-"""Narrower terms are alike too often, and soon told."""
+"""Narrower terms are equal on too many inputs, and are cheap to prove."""
 
 
 def sweep(
@@ -28,7 +28,7 @@ def sweep(
     solving: Solving,
     facts: tuple[Truth, ...],
 ) -> int:
-    """Put one term for several into `now`; gives for how many."""
+    """Add a representative for equal terms to `now`; returns how many were replaced."""
     n_found = 0
     for group in _alike(terms, inputs):
         first, *rest = group
@@ -54,7 +54,7 @@ def products_as_one(
 ) -> Truth:
     """A goal under facts that it has as parts, in which products of the same factors are one.
 
-    A solver finds it hard that two products are the same, and easy that their factors are.
+    For a solver, the equality of two products is hard, and the equality of their factors is easy.
     """
     told_apart: set[tuple[Node, Node]] = set()
     while isinstance(goal, Node):
@@ -85,7 +85,7 @@ def _is_never(domain: TermDomain, truth: Truth, solving: Solving) -> bool:
 
 
 def _pairs_of_products(goal: Node) -> Iterator[tuple[Node, Node]]:
-    """Two products of one width, in the order in which they were made."""
+    """Pairs of products of one width, in creation order."""
     products = sorted(
         (node for node in below(goal) if node.op is MUL), key=lambda node: node.number
     )
@@ -96,7 +96,7 @@ def _pairs_of_products(goal: Node) -> Iterator[tuple[Node, Node]]:
 
 
 def _alike(terms: Iterable[Node], inputs: Inputs) -> Iterator[list[Node]]:
-    """Terms that no input by chance tells apart, those that were made first first."""
+    """Terms that no random input distinguishes, in creation order."""
     groups: dict[tuple[int, ...], list[Node]] = defaultdict(list)
     for node in _of_flow(terms, inputs):
         values = inputs.all_of(node)
@@ -108,7 +108,7 @@ def _alike(terms: Iterable[Node], inputs: Inputs) -> Iterator[list[Node]]:
 
 
 def _of_flow(terms: Iterable[Node], inputs: Inputs) -> Iterator[Node]:
-    """What terms are made of, and no table: beyond variables and how they are cut and joined."""
+    """Terms over the flow alone, without tables, that are more than cut and joined variables."""
     of_tables: set[Node] = set()
     for node in below(*terms):
         if inputs.is_found(node) or any(each in of_tables for each in node.children):

@@ -25,7 +25,7 @@ Table = Callable[[Bits, Bits], Bits]
 
 @dataclass(frozen=True)
 class TableReading:
-    """Tables of words by the names of their maps, and how many entries each has."""
+    """Tables of words by the names of their maps, with their numbers of entries."""
 
     domain: Domain
     tables: Mapping[str, Table]
@@ -79,7 +79,7 @@ class TableReading:
         return a.choose(is_there, node(a.add(below, WIDTH - 1)), NOTHING)
 
     def _is_below(self, lowest: Bits, key: Bits, is_service: bool) -> Truth:
-        """Lowest <= key; of a service, to which one can be added, as programs say it."""
+        """Lowest <= key; for a service, to which one can be added, in the form that programs use."""
         a = self.words
         if not is_service:
             return a.at_most(lowest, key)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When the policy program may go on as another one.
+"""Claims about when the first-packet program may make a tail call.
 
-As itself, to decide the other direction of a connection: nothing tells which end opened it, and this
-direction is allowed. The flow is then the one that the other end would have opened, and nothing else of
-it is another one. As the program that resets revoked connections: the flow is denied, it is TCP or SCTP,
-the packet does not open it, it is known which end did, and the policy knows both ends. The flow stays,
-and says why the packet is dropped.
+It may call itself, to decide the other direction of a connection: the packet does not show which end
+opened it, and this direction is allowed. The flow is then the one that the other end would have opened,
+and nothing else of it changes. It may call the program that resets revoked connections: the flow is
+denied, it is TCP or SCTP, the packet does not open it, the opening end is known, and the policy knows
+both ends. The flow stays, and carries the drop reason.
 """
 
 from collections.abc import Iterator, Mapping
@@ -37,13 +37,13 @@ ECHO = {4: 8 << 8, 6: 128 << 8}
 
 @dataclass(frozen=True)
 class TailCallClaims:
-    """Claims on a tail call of the policy program."""
+    """Claims on a tail call of the first-packet program."""
 
     runs: PolicyRuns
     policy: PolicyClaims
 
     def of(self, end: Ended, call: TailCall) -> Iterator[Claim]:
-        """Where it goes, when, and with which flow."""
+        """Claims on its target, its condition, and its flow."""
         domain, guard = self.runs.domain, end.guard.term()
         if call.map == ON_REVOKED:
             yield from self._of_reset(end)
@@ -61,7 +61,7 @@ class TailCallClaims:
         yield Claim("it decides another flow", domain.both(guard, wrong))
 
     def _of_reset(self, end: Ended) -> Iterator[Claim]:
-        """It leaves the flow as a drop does."""
+        """It leaves the flow in the same state as a drop."""
         domain, guard = self.runs.domain, end.guard.term()
         allowed = domain.both(guard, self.policy.is_allowed)
         yield Claim("it resets what is allowed", allowed)
@@ -87,7 +87,7 @@ class TailCallClaims:
         yield Claim("it resets another flow", domain.both(guard, wrong))
 
     def _differs(self, end: Ended, wanted: Mapping[int, Bits]) -> Iterator[Truth]:
-        """For each byte of the flow: it is neither what is wanted nor, elsewhere, what it was."""
+        """For each byte of the flow: it is neither the wanted byte nor, elsewhere, the old one."""
         domain, after = self.runs.domain, end.state.memory[MapValue(SCRATCH, 0)]
         assert isinstance(after, UnknownMemory), "the scratch is"
         for at in range(after.size):
@@ -98,7 +98,7 @@ class TailCallClaims:
 
     @cached_property
     def _wanted(self) -> Mapping[int, Bits]:
-        """By place, each byte that is another one afterwards."""
+        """The bytes that must change, by offset."""
         domain = self.runs.domain
         found = dict[int, Bits]()
         for one, other in SWAPPED:

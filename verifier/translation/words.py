@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Words of 32 bits over a `Domain`: numbers or terms, by the same text."""
+"""Words of 32 bits over a `Domain`: the same code for numbers and terms."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ MASK = (1 << WIDTH) - 1
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What a reading asks of words."""
+    """The operations on words that a reading needs."""
 
     domain: Domain
 
@@ -48,7 +48,7 @@ class Words:
         return self.domain.compare(Cmp.EQ, one, other, WIDTH)
 
     def at_most(self, one: Bits, other: Bits) -> Truth:
-        """One <= other, without signs."""
+        """One <= other, unsigned."""
         return self.domain.compare(Cmp.ULE, one, other, WIDTH)
 
     def has(self, word: Bits, bit: int) -> Truth:
@@ -56,7 +56,7 @@ class Words:
         return self.equal(self.mask(word, bit), bit)
 
     def has_of(self, word: Bits, bits: int, among: int) -> Truth:
-        """Whether of the bits `among` just these are set."""
+        """Whether of the bits `among` exactly these are set."""
         return self.equal(self.mask(word, among), bits)
 
     def choose(self, truth: Truth, one: Bits, other: Bits) -> Bits:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A certificate as text: the statement, what it rests on, and what was found wrong with it."""
+"""A certificate as text: the statement, its assumptions, and the problems found with it."""
 
 from policyc.backends.report.formats.text import show_difference, show_possible
 from policyc.backends.report.options import ReportOptions
@@ -19,7 +19,7 @@ _BY_OPAQUE = "it depends on rules that policyc does not support"
 
 
 def certificate_text(result: Certificate, options: ReportOptions) -> str:
-    """The answer first, then everything that a reader needs to have it checked."""
+    """The answer first, then everything that a reader needs to check it."""
     page = Page()
     style = GOOD if result.result is Equivalence.EQUAL else BAD
     says = _BY_OPAQUE if result.possible and not result.differences else _SAYS[result.result]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explanations as text: each end, each tier, each policy, and the rules that had a say."""
+"""Explanations as text: each end, each tier, each policy, and the rules that took part."""
 
 from collections.abc import Sequence
 

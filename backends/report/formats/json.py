@@ -38,7 +38,7 @@ def diff_json(result: DiffResult, _options: ReportOptions) -> str:
 
 
 def _possible_json(result: DiffResult) -> dict[str, object]:
-    """What may differ, and the rules that are not understood; nothing where there are none."""
+    """The possible differences, and the opaque rules; nothing if there are none."""
     if not result.opaque:
         return {}
     return {
@@ -49,7 +49,7 @@ def _possible_json(result: DiffResult) -> dict[str, object]:
 
 
 def opaque_json(part: OpaquePart) -> dict[str, object]:
-    """A rule that is not understood, and what it asks for; `side` in comparisons only."""
+    """An opaque rule, and its undecidable requirement; `side` in comparisons only."""
     side = {"side": part.side} if part.side else {}
     return {**side, "place": place_json(part.place), "asks": list(part.asks)}
 
@@ -59,7 +59,7 @@ def _opaque(parts: tuple[OpaquePart, ...]) -> dict[str, object]:
 
 
 def counts_json(counts: Counts) -> dict[str, object]:
-    """How many regions of each kind were found, and whether the search went to the end."""
+    """The number of regions of each kind, and whether the search was complete."""
     return {
         each.kind.value: {"regions": each.number, "complete": each.is_complete} for each in counts
     }
@@ -111,7 +111,7 @@ def check_json(result: CheckResult, _options: ReportOptions) -> str:
 
 
 def _config(config: ConfigUsed | None) -> dict[str, object]:
-    """The configuration and what it hides; nothing where there is none."""
+    """The configuration and the findings it hides; nothing if there is none."""
     if config is None:
         return {}
     said = {
@@ -178,12 +178,12 @@ def failure_json(failure: Failure, _options: ReportOptions) -> str:
 
 
 def universe_json(universe: UniverseUsed) -> dict[str, object]:
-    """What an answer ranges over."""
+    """The universe of an answer."""
     return {"kind": universe.kind, "words": universe.words}
 
 
 def evidence_json(evidence: Evidence) -> dict[str, object]:
-    """How an answer was certified."""
+    """The certification of an answer."""
     return {
         "method": evidence.method,
         "solvers": [{"name": name, "version": version} for name, version in evidence.solvers],
@@ -193,13 +193,13 @@ def evidence_json(evidence: Evidence) -> dict[str, object]:
 
 
 def place_json(place: Place) -> dict[str, object]:
-    """A rule or policy; `end_column` is exclusive, and 0 where it is not known."""
+    """A rule or policy; `end_column` is exclusive, and 0 if it is not known."""
     end = {"end_column": place.span.end_column}
     return {"words": place.words, "path": place.path, **span_json(place.span), **end}
 
 
 def witness_json(witness: Witness) -> dict[str, object]:
-    """A flow, what is said of it under each label, and the steps to it."""
+    """A flow, its verdict under each label, and the steps to it."""
     return {
         "flow": flow_json(witness.flow),
         "verdicts": [

@@ -46,7 +46,7 @@ def _end(group: EndGroup) -> tuple[str, str, str]:
 
 
 def _harmless(cell: str) -> str:
-    """A cell that no spreadsheet takes for a formula."""
+    """A cell that no spreadsheet reads as a formula."""
     return f"'{cell}" if cell.startswith(_FORMULA) else cell
 
 

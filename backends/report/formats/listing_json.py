@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The listing as JSON: groups with their members, and what each may ask of each."""
+"""The listing as JSON: groups with their members, and the services between each pair of groups."""
 
 from policyc.backends.report.formats.json import (
     document,

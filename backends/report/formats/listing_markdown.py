@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The listing as a Markdown table, with every name escaped; under a limit of characters."""
+"""The listing as a Markdown table, with every name escaped and the length limited."""
 
 from policyc.backends.report.listing import isolation_words, listing_headline, other_side
 from policyc.backends.report.markdown_text import code, escaped
@@ -14,7 +14,7 @@ MAX_CHARACTERS = 60_000
 
 
 def listing_markdown(result: ListResult, _options: ReportOptions) -> str:
-    """The headline, a table of lines, the exposure where it was asked for, and the evidence."""
+    """The headline, a table of lines, the exposure on request, and the evidence."""
     head = [f"**{escaped(listing_headline(result))}**", ""]
     if result.undecided:
         head = [f"**not decided:** {escaped(result.undecided)}", "", *head]
@@ -42,7 +42,7 @@ def _row(line: ListedLine) -> str:
 
 
 def _exposure_rows(exposure: Exposure) -> list[str]:
-    """An exposure as rows of the same table: who is open, to whom, for what."""
+    """An exposure as rows of the same table: source, destination, services."""
     ingress = other_side(exposure.direction) == "from"
 
     def row(who: str, services: str) -> str:

@@ -12,11 +12,11 @@ from policyc.ir.results.listing import ListResult
 FORMAT = "svg"
 HINT = "apt install graphviz, or use --format dot"
 MOST_SECONDS = 120
-"""Layout is worse than linear in the edges: a picture that takes longer is none that anybody reads."""
+"""The time limit: layout is worse than linear in the edges, and a larger picture is unreadable."""
 
 
 def listing_svg(result: ListResult, _options: ReportOptions) -> str:
-    """The whole SVG document, or HostError (exit 3): there is no half of it."""
+    """The whole SVG document, or HostError (exit 3): there is no partial document."""
     tool = shutil.which("dot")
     if tool is None:
         raise HostError("--format svg needs graphviz, but `dot` is not on the PATH", HINT)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The listing as text: how much may talk, then lines of connections put together."""
+"""The listing as text: how many ends may talk, then merged lines of connections."""
 
 from policyc.backends.report.listing import isolation_words, listing_headline, other_side
 from policyc.backends.report.options import ReportOptions
@@ -12,7 +12,7 @@ FORMAT = "text"
 
 
 def listing_text(result: ListResult, options: ReportOptions) -> str:
-    """The headline, the lines, the exposure where it was asked for, and how it was certified."""
+    """The headline, the lines, the exposure on request, and the certification."""
     page = Page()
     if result.undecided:
         page.add(("not decided", f"{STRONG} {BAD}"), f": {result.undecided}")
@@ -62,7 +62,7 @@ def _exposures(page: Page, exposures: tuple[Exposure, ...]) -> None:
 
 
 def _exposure(page: Page, exposure: Exposure) -> None:
-    """One direction: who isolates, then what is open to whom."""
+    """One direction: the policies that isolate, then the open services by peer."""
     direction = exposure.direction.value
     page.add(f"{direction}: {isolation_words(exposure)}", indent=2)
     side = other_side(exposure.direction)

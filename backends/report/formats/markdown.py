@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results as Markdown, for a comment on a pull request: the summary first, the details folded.
 
-Never longer than a comment may be: what does not fit is counted.
+The text is never longer than a comment may be: what does not fit is only counted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,14 +35,14 @@ from policyc.ir.results.verify import IntentAnswer, IntentStatus, VerifyResult
 FORMAT = "markdown"
 
 MAX_BYTES = 64_900
-"""Under the 65,000 characters of a comment, counted in bytes of UTF-8, which are never fewer."""
+"""Below the 65,000 characters of a comment, counted in bytes of UTF-8, which are never fewer."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """Something found: a row of the summary's table, and its details.
+    """One finding: a row of the summary's table, and its details.
 
-    Where there is no room for all items, those with a low `turn` are kept.
+    If there is no room for all items, those with a low `turn` are kept.
     """
 
     row: str
@@ -59,7 +59,7 @@ def _comment(
     items: Sequence[_Item],
     foot: Sequence[str],
 ) -> str:
-    """The comment, with as many rows, then as many details, as there is room for."""
+    """The comment, with as many rows, then as many details, as fit."""
     said, _ = _fitting([f"- {note}\n" for note in notes], MAX_BYTES // 8)
     start = f"## {title}\n\n{headline}\n\n{''.join(said)}"
     start += _left_out(len(notes) - len(said), "note") + ("\n" if said else "")
@@ -82,7 +82,7 @@ def _size(text: str) -> int:
 
 
 def _fitting(parts: Sequence[str], room: int) -> tuple[list[str], int]:
-    """The first parts that fit, and the room that is left."""
+    """The first parts that fit, and the remaining room."""
     kept: list[str] = []
     for part in parts:
         if _size(part) > room:
@@ -93,7 +93,7 @@ def _fitting(parts: Sequence[str], room: int) -> tuple[list[str], int]:
 
 
 def _kept(parts: Sequence[str], turns: Sequence[int], room: int) -> tuple[list[str], int]:
-    """The parts that fit, chosen in turns and given in their order, and the room that is left."""
+    """The parts that fit, chosen in turns and given in their order, and the remaining room."""
     chosen, room = _fitting([parts[at] for at in turns], room)
     return [parts[at] for at in sorted(turns[: len(chosen)])], room
 
@@ -128,7 +128,7 @@ def diff_markdown(result: DiffResult, _options: ReportOptions) -> str:
 
 
 def _omitted(result: DiffResult) -> list[str]:
-    """What the reader does not see, and how to see it; an undecided diff counts nothing."""
+    """The omitted regions, and how to see them; an undecided diff counts nothing."""
     words = [left_out_words(result.possible_counts, result.possible, MAY_BE)]
     if result.outcome is not DiffOutcome.UNDECIDED:
         words.insert(0, left_out_words(result.counts, result.differences))
@@ -154,7 +154,7 @@ def _difference(
 
 
 def check_markdown(result: CheckResult, _options: ReportOptions) -> str:
-    """The number of findings, a row for each, and why, folded."""
+    """The number of findings, a row for each, and the reasons, folded."""
     notes = [f"**not decided:** {code(question)}" for question in result.undecided]
     said = (*config_notes(result.config), *result.notes, *opaque_notes(result.opaque))
     notes += _notes(said)
@@ -208,7 +208,7 @@ def _suppressed(quiet: Suppressed) -> _Item:
 
 
 def verify_markdown(result: VerifyResult, _options: ReportOptions) -> str:
-    """How many intents hold, and a row for each, the broken ones with their witness folded."""
+    """The number of intents that hold, and a row for each; broken ones have their witness folded."""
     order = sorted(result.intents, key=lambda intent: intent.status is IntentStatus.HOLDS)
     items = [_intent(at, intent) for at, intent in enumerate(order, start=1)]
     broken = any(each.status is not IntentStatus.HOLDS for each in result.intents)
@@ -235,7 +235,7 @@ def _intent(number: int, intent: IntentAnswer) -> _Item:
 
 
 def failure_markdown(failure: Failure, _options: ReportOptions) -> str:
-    """What stopped the run."""
+    """The error that stopped the run."""
     lines = [f"- {code(where(f.span))}: {code(f.message)}\n" for f in failure.findings]
     shown, _ = _fitting(lines or [f"- {code(failure.message)}\n"], MAX_BYTES - 2 * _NOTE_ROOM)
     head = f"## 🛑 policyc failed (exit code {failure.exit_code})\n\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The proof of a bundle as text: the answer, then each part of it, and what it rests on."""
+"""The proof of a bundle as text: the answer, then each part of it, and its assumptions."""
 
 from policyc.backends.report.options import ReportOptions
 from policyc.backends.report.page import BAD, FAINT, GOOD, STRONG, WARN, Page

@@ -93,7 +93,7 @@ _INTENT_RULES = {
 
 
 def diff_sarif(diff: DiffResult, options: ReportOptions) -> str:
-    """A result for each region, where the new policies decide it, else where the old ones did."""
+    """A result for each region, at the deciding place of the new policies, else of the old ones."""
     rules = list(_DIFF_RULES.values())
     made = [result(_difference(each), rules, options) for each in diff.differences]
     made += [result(_possible(each), rules, options) for each in diff.possible]
@@ -134,7 +134,7 @@ def _difference(difference: Difference) -> SarifResult:
 
 
 def _possible(difference: Difference) -> SarifResult:
-    """A region that may differ, by rules that are not understood."""
+    """A region that may differ because of opaque rules."""
     found = _difference(difference)
     words = f"undecided: {MAY_BE[difference.kind]}: {region_words(difference)}"
     properties = {**(found.properties or {}), "undecided": True}
@@ -142,7 +142,7 @@ def _possible(difference: Difference) -> SarifResult:
 
 
 def check_sarif(check: CheckResult, options: ReportOptions) -> str:
-    """A result for each finding; those that the input suppresses are marked so."""
+    """A result for each finding; findings that the input suppresses are marked so."""
     quiet = [each.finding for each in check.suppressed]
     rules = _rules_of(check, [*check.findings, *quiet])
     made = [result(_finding(finding), rules, options) for finding in check.findings]
@@ -157,7 +157,7 @@ def check_sarif(check: CheckResult, options: ReportOptions) -> str:
 
 
 def _rules_of(check: CheckResult, findings: list[Finding]) -> list[SarifRule]:
-    """What was looked for, and what else was found, in the order of codes."""
+    """The kinds of findings that were checked for, and other kinds found, in the order of codes."""
     rules = {
         rule.code: SarifRule(rule.code, rule.title, rule.help, LEVELS[rule.severity])
         for rule in check.rules

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results as text for people: the answer first, then one paragraph for each thing found."""
+"""Results as text for people: the answer first, then one paragraph for each finding."""
 
 from collections.abc import Mapping, Sequence
 
@@ -45,7 +45,7 @@ _STATUS_STYLES = {
 
 
 def diff_text(result: DiffResult, options: ReportOptions) -> str:
-    """The outcome, the regions, and how it was certified."""
+    """The outcome, the regions, and the certification."""
     page = Page()
     style = GOOD if result.outcome is DiffOutcome.EQUAL else BAD
     page.add((result.outcome.value, f"{STRONG} {style}"), f": {diff_headline(result)}")
@@ -95,7 +95,7 @@ def show_difference(
 
 
 def _witness(page: Page, witness: Witness, universe: UniverseUsed, indent: int) -> None:
-    """The flow, then what is said of it; what a pod that no file describes is like."""
+    """The flow, then its verdicts; for a pod that no file describes, its attributes."""
     page.add("for example ", flow_words(witness.flow), indent=indent)
     if universe.kind == "symbolic":
         for end in (witness.flow.src, witness.flow.dst):
@@ -126,7 +126,7 @@ def _foot(page: Page, notes: tuple[str, ...], universe: UniverseUsed, evidence: 
 
 
 def check_text(result: CheckResult, options: ReportOptions) -> str:
-    """The findings with their source lines, then what can be removed together."""
+    """The findings with their source lines, then the rules that can be removed together."""
     page = Page()
     for finding in result.findings:
         _finding(page, finding, result.universe, options)
@@ -170,7 +170,7 @@ def _finding(page: Page, finding: Finding, universe: UniverseUsed, options: Repo
 
 
 def verify_text(result: VerifyResult, options: ReportOptions) -> str:
-    """A line for each intent; why, for those that do not hold."""
+    """A line for each intent; the reasons, for those that do not hold."""
     page = Page()
     for intent in result.intents:
         _intent(page, intent, result.universe)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The build cache of `compile --cache DIR`: bytes under the digest of all that they were made from.
+"""The build cache of `compile --cache DIR`: bytes under the digest of all their inputs.
 
-An entry is the SHA-256 of its content, then the content; it is written beside its place and renamed, so
-that runs may share a directory. What is damaged is not there, and is written again. When the whole is
-larger than its limit, the entries that were used least recently go. Why reuse is safe:
+An entry is the SHA-256 of its content, then the content. It is written beside its place and renamed, so
+runs may share a directory. A damaged entry counts as missing, and is written again. If the cache exceeds
+its limit, the least recently used entries are removed. Why reuse is safe:
 docs/decisions/0015-build-cache.md.
 """
 
@@ -26,7 +26,7 @@ FORMAT = "v1"
 DEFAULT_LIMIT = 512 << 20
 _DIGEST_BYTES = 32
 _CHUNK = 1 << 16
-_TAG = "CACHEDIR.TAG"  # backups pass over directories that have it
+_TAG = "CACHEDIR.TAG"  # backups skip directories that have it
 _TAG_TEXT = "Signature: 8a477f597d28d172789f06886806bc55\n# policyc compile --cache\n"
 
 
@@ -37,20 +37,20 @@ class BuildCache:
     folder: Path
     limit: int = DEFAULT_LIMIT
     findings: list[Diagnostic] = field(default_factory=list)
-    """Why the cache was not written, once."""
+    """The reason why the cache was not written, once."""
     _has_grown: bool = False
 
     def get(self, key: str) -> bytes | None:
-        """The content under a key; None where there is none, or it is damaged."""
+        """The content under a key; None if there is none, or it is damaged."""
         path = self._path(key)
         try:
-            with path.open("rb", buffering=0) as entry:  # a buffer would hold the content once more
+            with path.open("rb", buffering=0) as entry:  # a buffer would hold it once more
                 digest, content = entry.read(_DIGEST_BYTES), entry.readall()
         except OSError:
             return None
         if hashlib.sha256(content).digest() != digest:
             return None
-        with contextlib.suppress(OSError):  # it may be read-only, or gone: then it is merely older
+        with contextlib.suppress(OSError):  # read-only, or gone: it only looks older
             os.utime(path)
         return content
 
@@ -59,7 +59,7 @@ class BuildCache:
         return self._path(key).exists()
 
     def put(self, key: str, content: bytes) -> None:
-        """Keep content under a key. Where that fails, the run goes on, and `findings` say so."""
+        """Store content under a key. If that fails, the run continues, and `findings` report it."""
         path = self._path(key)
         try:
             path.parent.mkdir(exist_ok=True)
@@ -78,7 +78,7 @@ class BuildCache:
         self._has_grown = True
 
     def trim(self) -> None:
-        """Remove what was used least recently, where the cache has grown over its limit."""
+        """Remove the least recently used entries, if the cache exceeds its limit."""
         if not self._has_grown:
             return
         entries = sorted(self._entries())
@@ -91,7 +91,7 @@ class BuildCache:
             size -= its_size
 
     def _entries(self) -> Iterable[tuple[int, int, Path]]:
-        """(time of last use, bytes, path) of every entry, left-overs of killed runs included."""
+        """(time of last use, bytes, path) of every entry, leftovers of killed runs included."""
         for path in (self.folder / FORMAT).glob("*/*"):
             with contextlib.suppress(OSError):
                 about = path.stat()
@@ -108,7 +108,7 @@ class BuildCache:
 
 
 def open_cache(folder: Path, limit: int = DEFAULT_LIMIT) -> BuildCache:
-    """The cache in a directory, which is made. InputError where it cannot be written to."""
+    """The cache in a directory, which is created. InputError if it cannot be written to."""
     try:
         (folder / FORMAT).mkdir(parents=True, exist_ok=True)
         handle, new = _new_file(folder / FORMAT)
@@ -125,7 +125,7 @@ def open_cache(folder: Path, limit: int = DEFAULT_LIMIT) -> BuildCache:
 
 
 def key_of(*parts: str | bytes) -> str:
-    """A key from all that an entry depends on; no two lists of parts have one key."""
+    """A key from everything that an entry depends on; different lists of parts have different keys."""
     found = hashlib.sha256()
     for part in parts:
         data = part.encode("utf-8", "surrogateescape") if isinstance(part, str) else part
@@ -136,7 +136,7 @@ def key_of(*parts: str | bytes) -> str:
 
 @cache
 def source_digest(*packages: str) -> str:
-    """The digest of our code in packages and in those below: a changed compiler uses no old entry."""
+    """The digest of our code in packages and their subpackages: a changed compiler uses no old entry."""
     return key_of(release_of("policyc"), *(_folder_digest(str(folder_of(p))) for p in packages))
 
 
@@ -154,7 +154,7 @@ def _folder_digest(folder: str) -> str:
 
 
 def _bytes_of(path: str) -> bytes:
-    """A file, of which the standard library would ask several times more: there are hundreds."""
+    """A file's bytes with fewer system calls than the standard library: there are hundreds of files."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         found = b""
@@ -166,7 +166,7 @@ def _bytes_of(path: str) -> bytes:
 
 
 def _new_file(folder: Path) -> tuple[int, Path]:
-    """A new file, open for writing; by hand, for `tempfile` takes long to load."""
+    """A new file, open for writing; by hand, because `tempfile` takes long to load."""
     path = folder / f".new-{os.getpid()}-{os.urandom(8).hex()}"
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), path
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The questions that earlier runs proved, kept in the build cache.
+"""The ledger: questions that earlier runs proved, kept in the build cache.
 
-A question's text has all that its answer depends on (`verifier/decision/outcome.py`), so a digest in
-the ledger means "this very term is unsatisfiable". The ledger is kept under the release of Z3 and the
-code that makes terms of questions: where either changes, everything is proved again.
+A question's text contains everything that its answer depends on (`verifier/decision/outcome.py`), so a
+digest in the ledger means "this very term is unsatisfiable". The key of the ledger is the release of Z3
+and the code that makes terms of questions: if either changes, everything is proved again.
 """
 
 from dataclasses import field
@@ -18,7 +18,7 @@ from policyc.ir.fast_dataclass import dataclass
 
 _BYTES = 32
 _KEPT = 4
-"""Questions kept for each that this run asked: those of other branches, which share the cache."""
+"""The number of old questions kept per question of this run: other branches share the cache."""
 _LEAST = 20_000
 
 
@@ -40,13 +40,13 @@ class ProofLedger:
         return found
 
     def add(self, digest: bytes) -> None:
-        """Note that Z3 proved a question."""
+        """Record that Z3 proved a question."""
         self._known.add(digest)
         self._asked[digest] = None
         self._is_new = True
 
     def close(self) -> None:
-        """Write it, if this run proved anything: what it asked, and others up to a bound."""
+        """Write it, if this run proved anything: its own questions, and others up to a bound."""
         if not self._is_new:
             return
         room = max(_LEAST, _KEPT * len(self._asked)) - len(self._asked)

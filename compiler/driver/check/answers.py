@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a check is made, and what it learns about rules, in whichever universe. Data only."""
+"""The questions and answers of a check about rules, in whichever universe. Data only."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ class CheckOptions:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Rules that change nothing, each on its own; `together` may all go at once, proved.
+    """Rules that change nothing, each alone; `together` may all be removed at once, proved.
 
     `undecided` are questions that a solver gave up on, in words.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check: what policies say that is never heard, said twice, or probably not meant."""
+"""Check: rules that never decide, that repeat others, or that are probably not meant."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -78,7 +78,7 @@ def check(
     progress: Progress,
     config: CheckConfig = DEFAULTS,
 ) -> Checked:
-    """Look for everything that `RULES` lists. Raises InputError for comments that are wrong."""
+    """Run every check of `RULES`. Raises InputError for comments with mistakes."""
     ignores = read_ignores(given.texts)
     read = given.read
     with collector_relaxed():
@@ -112,7 +112,7 @@ def check(
 
 
 def _useless(read: Read, options: CheckOptions, progress: Progress) -> tuple[Answers, Redundancy]:
-    """What is useless in the universe asked about; no rule is opaque."""
+    """The useless rules in the given universe; no rule is opaque."""
     if options.is_symbolic:
         return useless_anywhere(read.policies.policies, options, progress)
     return useless_in_cluster(read, options, progress)
@@ -147,7 +147,7 @@ def _never_asked(useless: Iterable[Useless]) -> set[object]:
 
 
 def _not_said(useless: Iterable[Useless], said: Iterable[Finding]) -> Iterator[Useless]:
-    """Without dead rules of policies that select nothing, or whose every port nobody declares."""
+    """Without dead rules of policies that select nothing, or whose ports no pod declares."""
     idle = {each.place.span for each in said if each.code == SELECTS_NOTHING.name}
     ports = Counter(each.place for each in said if each.code == UNDECLARED_PORT.name)
     for each in useless:
@@ -160,7 +160,7 @@ def _not_said(useless: Iterable[Useless], said: Iterable[Finding]) -> Iterator[U
 
 
 def _with_replayed(result: CheckResult) -> CheckResult:
-    """The witnesses of the findings are counted: each was asked of the reference semantics."""
+    """Count the witnesses of the findings: the reference semantics confirmed each."""
     count = sum(each.witness is not None for each in result.findings)
     replayed = result.evidence.replayed_witnesses + count
     return replace(result, evidence=replace(result.evidence, replayed_witnesses=replayed))
@@ -189,7 +189,7 @@ def _has_policies(policies: PolicySet) -> bool:
 
 
 def exit_code_of(result: CheckResult, fail_on: str = "warning") -> int:
-    """1 where a finding is as severe as `fail_on`, else 3 where something is undecided, else 0."""
+    """1 if a finding is as severe as `fail_on`, else 3 if something is undecided, else 0."""
     bar = [s for s in _ORDER if fail_on != "none" and s in _ORDER[: _bar(fail_on)]]
     if any(each.severity in bar for each in result.findings):
         return 1

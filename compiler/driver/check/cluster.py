@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Useless rules over a cluster, certified; and what only a cluster can say of policies."""
+"""Useless rules over a cluster, certified, and findings that need a cluster."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -37,13 +37,13 @@ from policyc.verifier.cluster.space import Space
 from policyc.verifier.redundancy.accidents import all_rules
 
 _NAMED = 3
-"""How many pods a finding names; it counts the others."""
+"""The number of pods that a finding names; it counts the others."""
 
 
 def useless_in_cluster(
     read: Read, options: CheckOptions, progress: Progress
 ) -> tuple[Answers, Redundancy]:
-    """The rules that change nothing in the cluster; what may go together is compared and certified."""
+    """The rules that change nothing in the cluster; their joint removal is compared and certified."""
     policies = read.policies.policies
     universe = universe_of(read)
     nodes = read.cluster.nodes if read.cluster is not None else ()
@@ -72,7 +72,7 @@ def _certified(
     options: CheckOptions,
     progress: Progress,
 ) -> tuple[Evidence, tuple[str, ...]]:
-    """The policies as they are compared with those without all removable rules."""
+    """The policies compared with those without all removable rules."""
     less = replace(read.policies, policies=tried.without(together))
     how = DiffOptions(
         False,
@@ -96,7 +96,7 @@ def _certified(
 
 
 def cluster_findings(read: Read, tried: Redundancy) -> Iterator[Finding]:
-    """Policies that select nothing, and named ports that nobody declares."""
+    """Policies that select nothing, and named ports that no pod declares."""
     idle = {
         id(policy) for policy in policies_of((tried.policies,)) if _is_idle(policy, read, tried)
     }
@@ -114,7 +114,7 @@ def _is_idle(policy: Policy, read: Read, tried: Redundancy) -> bool:
         return False
     if policy.hosts != NEVER and view.nodes.condition(policy.hosts):
         return False
-    return not any(  # pods that do not run yet have no place among the sites
+    return not any(  # pods that do not run yet are not among the sites
         selects(policy.subject, end) and not end.host_network for end in universe_of(read).endpoints
     )
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The findings of `policyc check` (PC20xx), and what is wrong with its comments and configuration."""
+"""The findings of `policyc check` (PC20xx), and the errors in its comments and configuration."""
 
 from policyc.compiler.frontend import (
     codes,
@@ -135,4 +135,4 @@ RULES = (
 ADOPTED = frozenset(rule.code for rule in RULES if not rule.code.startswith("PC20"))
 """Warnings of the front end that `check` reports as findings of its own."""
 CLUSTER_ONLY = frozenset({UNDECLARED_PORT.name})
-"""What can be asked of a cluster alone."""
+"""Findings that need a cluster."""

@@ -46,14 +46,14 @@ _SEVERITIES = {severity.value: severity for severity in Severity}
 class CheckConfig:
     """The severity of codes that the configuration names; None: the finding is off.
 
-    `file` is the configuration's, empty where there is none.
+    `file` is the configuration's, empty if there is none.
     """
 
     severities: Mapping[str, Severity | None] = field(default_factory=dict, hash=False)
     file: str = ""
 
     def findings(self, found: Iterable[Finding]) -> list[Finding]:
-        """The findings with the severities asked for, without those that are off."""
+        """The findings with the configured severities, without those that are off."""
         shown = []
         for finding in found:
             severity = self.severities.get(finding.code, finding.severity)
@@ -62,7 +62,7 @@ class CheckConfig:
         return shown
 
     def used(self, found: Iterable[Finding]) -> ConfigUsed | None:
-        """What the configuration says, and how many of the findings it hides; None: there is none."""
+        """The configured values, and the number of findings that they hide; None: no configuration."""
         if not self.file:
             return None
         words = {code: s.value if s is not None else OFF for code, s in self.severities.items()}
@@ -70,7 +70,7 @@ class CheckConfig:
         return ConfigUsed(self.file, tuple(words.items()), tuple(sorted(Counter(off).items())))
 
     def rules(self, rules: Iterable[CheckRule]) -> tuple[CheckRule, ...]:
-        """What is looked for, with the severities asked for."""
+        """The checked kinds of findings, with the configured severities."""
         given = ((rule, self.severities.get(rule.code, rule.severity)) for rule in rules)
         return tuple(replace(rule, severity=s) for rule, s in given if s is not None)
 
@@ -81,8 +81,8 @@ DEFAULTS = CheckConfig()
 def read_config(path: str | None, folder: Path | None = None) -> CheckConfig:
     """The configuration in `path`, or the .policyc.yaml nearest to a folder, by default to the current.
 
-    `path` may be `git:REV:PATH`. Without it the file may be missing, and may not be a link: nobody named
-    it. Raises InputError with all that is wrong with it.
+    `path` may be `git:REV:PATH`. Without it the file may be missing, and may not be a link, because the
+    user did not name it. Raises InputError with all its mistakes.
     """
     report = Report()
     if path is None:
@@ -108,7 +108,7 @@ def read_config(path: str | None, folder: Path | None = None) -> CheckConfig:
 def nearest_config(folder: Path) -> str | None:
     """The .policyc.yaml of a folder, or of the nearest one above it in the same repository.
 
-    The search ends at the folder that has `.git`: what lies above it is not under review. Outside of a
+    The search ends at the folder that has `.git`: files above it are not under review. Outside of a
     repository only the folder itself counts.
     """
     above = [folder, *folder.absolute().parents]
@@ -161,12 +161,12 @@ def _read(document: Node, report: Report, found: dict[str, Severity | None]) -> 
 
 
 def _severity(value: Node) -> str:
-    """As written; YAML 1.1 reads a plain `off` as a boolean."""
+    """The severity as written; YAML 1.1 reads a plain `off` as a boolean."""
     return value.text.lower() if isinstance(value, Scalar) else ""
 
 
 def _only(node: Node | None, where: str, fields: tuple[str, ...], report: Report) -> Node | None:
-    """The value of the one field that a mapping may have."""
+    """The value of the only field that a mapping may have."""
     if node is None or node.is_null:
         return None
     if not isinstance(node, YamlMapping):

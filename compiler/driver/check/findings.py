@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules that change nothing, as findings: what is said of them, where, and what to do."""
+"""Rules that change nothing, as findings: the message, the place, and the remedy."""
 
 from collections.abc import Iterable, Iterator
 
@@ -39,7 +39,7 @@ _MOST_NOTES = 8
 
 
 def place_of(rule: RuleId) -> Place:
-    """Where a rule stands."""
+    """The place of a rule."""
     return place_of_rule(rule.policy, rule.rule)
 
 
@@ -69,7 +69,7 @@ _EXPLANATIONS = {
 
 
 def _explanation(useless: Useless) -> str:
-    """For what is dead, the parts that nothing meets, where that is plain to see."""
+    """For a dead rule, the parts that no flow matches, if that is easy to see."""
     said = _EXPLANATIONS[useless.why]
     if useless.why is Uselessness.DEAD:
         parts = dead_parts(useless.rule.policy, useless.rule.rule)
@@ -78,7 +78,7 @@ def _explanation(useless: Useless) -> str:
 
 
 def _responsible(useless: Useless) -> list[Place]:
-    """Who decides in its stead; for what is redundant, not those that only send it on."""
+    """The rules that decide instead; for a redundant rule, without those that only pass on."""
     final = [rule for rule in useless.instead if rule.rule.action is not Action.PASS]
     is_redundant = useless.why is Uselessness.REDUNDANT and (final or useless.defaults)
     rules = [place_of(rule) for rule in (final if is_redundant else useless.instead)]
@@ -100,7 +100,7 @@ def _message(code: Code, useless: Useless, place: Place, responsible: list[str])
 
 
 def removal_hint(rule: RuleId) -> str:
-    """How to remove a rule so that what its policy isolates stays isolated."""
+    """How to remove a rule so that its policy isolates the same subjects."""
     policy, direction = rule.policy, rule.direction
     is_last = len(policy.rules(direction)) == 1
     if not is_last or direction not in policy.isolates:

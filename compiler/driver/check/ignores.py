@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Comments that ignore findings: `# policyc:ignore=PC2003 reason`, for a rule or a whole policy.
 
-A comment is about the line that it is on or, on a line of its own, about the next line that is none. On
-the `kind` or `metadata` line of an object it is about everything in the object. What the reader of YAML
-drops is read here from the text, line by line.
+A comment applies to the line that it is on. On a line of its own, it applies to the next line that is
+not a comment. On the `kind` or `metadata` line of an object it applies to everything in the object. The
+YAML reader drops comments, so this module reads them from the text, line by line.
 """
 
 import re
@@ -42,14 +42,14 @@ class Ignore:
     last: int
 
     def covers(self, finding: Finding) -> bool:
-        """The comment is about this finding."""
+        """Whether the comment is about this finding."""
         span = finding.place.span
         is_there = span.file == self.span.file and self.first <= span.line <= self.last
         return is_there and finding.code == self.code
 
 
 def read_ignores(texts: Mapping[str, str]) -> tuple[Ignore, ...]:
-    """Every comment of some files. Raises InputError for those that name no code, or give no reason."""
+    """Every comment of some files. Raises InputError for comments without a code or a reason."""
     wrong: list[Diagnostic] = []
     found: list[Ignore] = []
     for name, text in texts.items():
@@ -93,7 +93,7 @@ def _asked(rest: str, span: Span, wrong: list[Diagnostic]) -> Iterator[tuple[str
 
 
 def _next_line(lines: list[str], at: int) -> int:
-    """The next line that is more than a comment; the last one where there is none."""
+    """The next line that is not only a comment; the last one if there is none."""
     following = range(at + 1, len(lines))
     return next((n for n in following if _is_content(lines[n])), at)
 
@@ -103,7 +103,7 @@ def _is_content(line: str) -> bool:
 
 
 def _extent(lines: list[str], at: int) -> tuple[int, int]:
-    """The lines of the object whose `kind` or `metadata` a line is; else the line alone."""
+    """The lines of the object if the line is its `kind` or `metadata`; else the line alone."""
     key = _KEY.match(lines[at])
     if key is None or key["key"] not in _OF_OBJECTS:
         return at, at
@@ -151,7 +151,7 @@ def _is_inside(line: str, depth: int) -> bool:
 def apply_ignores(
     findings: Iterable[Finding], ignores: tuple[Ignore, ...], looked_for: Collection[str]
 ) -> tuple[list[Finding], list[Suppressed]]:
-    """The findings that stay, and those that a comment suppresses; idle comments are findings, too."""
+    """The findings that stay, and those that a comment suppresses; unused comments are findings, too."""
     kept: list[Finding] = []
     quiet: list[Suppressed] = []
     used: set[Ignore] = set()

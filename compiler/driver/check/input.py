@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `check` reads: policies with the text that they stand in, for the comments, and a cluster."""
+"""The input of `check`: policies with their text (for the comments), and a cluster."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ STDIN = "-"
 
 @dataclass(frozen=True, slots=True)
 class ToCheck:
-    """What was read; `texts` are the files of the policies by the name that places give them."""
+    """The input; `texts` are the files of the policies by the names in places."""
 
     read: Read
     texts: Mapping[str, str] = field(default_factory=dict, hash=False)

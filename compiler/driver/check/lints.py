@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is valid and probably not meant, as findings: accidents, and denials that cut too much."""
+"""Valid rules that are probably not meant, as findings: accidents, and denials that cut too much."""
 
 from collections.abc import Iterable, Iterator
 
@@ -31,12 +31,12 @@ from policyc.verifier.symbolic.differences import steps
 
 
 def adopted(findings: Iterable[Diagnostic]) -> Iterator[Finding]:
-    """The front end's warnings about what a policy means, as findings."""
+    """The front end's warnings about the meaning of a policy, as findings."""
     seen: dict[str, int] = {}
     for each in findings:
         if each.code in ADOPTED:
             key = "|".join((each.span.file, each.path, each.message))
-            seen[key] = seen.get(key, 0) + 1  # two objects of a file may say the same
+            seen[key] = seen.get(key, 0) + 1  # two objects of a file may give the same finding
             place = Place(each.span, each.path, each.path or each.span.file)
             yield Finding(
                 each.code,
@@ -51,7 +51,7 @@ def adopted(findings: Iterable[Diagnostic]) -> Iterator[Finding]:
 
 
 def accidents(policies: PolicySet) -> Iterator[Finding]:
-    """Rules that allow more than their neighbours make believe."""
+    """Rules that allow more than the rules beside them suggest."""
     for each in permissive_rules(policies):
         rule, place = each.rule, place_of(each.rule)
         others = [rule.policy.rules(rule.direction)[index] for index in each.pointless]
@@ -86,7 +86,7 @@ def accidents(policies: PolicySet) -> Iterator[Finding]:
 
 
 def node_denials(policies: PolicySet, nodes: tuple[Address, ...]) -> Iterator[Finding]:
-    """Denials that nodes other than the pod's own meet, too."""
+    """Denials that also apply to nodes other than the pod's own."""
     code = CUTS_NODES
     for rule in denies_of_nodes(policies, nodes):
         place = place_of(rule)
@@ -147,6 +147,6 @@ def _hypothetical(pod: Endpoint) -> str:
 
 
 def node_addresses(tried: Redundancy) -> tuple[Address, ...]:
-    """The addresses of the nodes that there are."""
+    """The addresses of all nodes."""
     ends = (site.after for site in tried.space.sites)
     return tuple(a for end in ends if not isinstance(end, Endpoint) for a in end.addresses)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Useless rules where some rules are opaque: those that change nothing under every reading.
 
-An opaque rule itself is never called useless: what it matches is not known.
+An opaque rule itself is never called useless, because its matches are not known.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -18,13 +18,13 @@ from policyc.verifier.cluster.rows import RuleId
 from policyc.verifier.symbolic.opaque import readings
 
 Find = Callable[[Read], tuple[Answers, Redundancy]]
-"""What is useless where no rule is opaque, and what the rules were tried on."""
+"""The useless rules if no rule is opaque, and the ends on which rules were tried."""
 NOT_ASKED = "too many opaque rules: no rule was checked"
 _ORDER = (Uselessness.DEAD, Uselessness.SHADOWED, Uselessness.REDUNDANT)
 
 
 def useless_rules(read: Read, find: Find) -> tuple[Answers, Redundancy]:
-    """What is useless however the opaque rules are read; rules were tried on the upper bound, too."""
+    """The useless rules under every reading; rules were tried on the upper bound, too."""
     policies = read.policies.policies
     if is_understood(policies):
         return find(read)
@@ -51,7 +51,7 @@ def _in_all(policies: PolicySet, answers: list[tuple[PolicySet, Answers]]) -> An
     for read, answer in answers:
         names = _Names(policies, read)
         useless.append({names.place(each.rule): names.useless(each) for each in answer.useless})
-        # a rule without peers may stay as well as go
+        # a rule without peers makes no difference
         together.append({names.place(each) for each in answer.together if each.rule.peers})
     kept = set(useless[0]).intersection(*useless) - opaque
     evidence = replace(
@@ -70,12 +70,12 @@ def _in_all(policies: PolicySet, answers: list[tuple[PolicySet, Answers]]) -> An
 
 
 def _weakest(found: Iterable[Useless]) -> Useless:
-    """What is true under every reading: who is dead in one and redundant in another is redundant."""
+    """The weakest claim of all readings: dead in one and redundant in another is redundant."""
     return max(found, key=lambda each: _ORDER.index(each.why))
 
 
 class _Names:
-    """Finds the rules of one reading among the policies as they were given."""
+    """Finds the rules of one reading among the original policies."""
 
     def __init__(self, given: PolicySet, read: PolicySet) -> None:
         self._given = given
@@ -86,11 +86,11 @@ class _Names:
         }
 
     def place(self, rule: RuleId) -> RulePlace:
-        """Where a rule of the reading stands."""
+        """The place of a rule of the reading."""
         return RulePlace(*self._at[id(rule.policy)], rule.direction is Direction.EGRESS, rule.index)
 
     def useless(self, found: Useless) -> Useless:
-        """The same of the policies as they were given."""
+        """The same answer about the original policies."""
         return Useless(
             self._rule(found.rule),
             found.why,

@@ -48,7 +48,7 @@ NEEDED = "each rule is needed by a flow among representative pods; no solver que
 Shard = TypeVar("Shard")
 Answered = TypeVar("Answered")
 _SHARD = 25
-"""Rules, or groups of policies, that a worker gets at once."""
+"""The number of rules, or groups of policies, in one task of a worker."""
 
 
 def useless_anywhere(
@@ -78,7 +78,7 @@ class _Search:
         self.places = places_of_rules(self.policies)
 
     def answers(self) -> Answers:
-        """What is useless, and what may go together."""
+        """The useless rules, and those that may be removed together."""
         by_place = {self._place(each.rule): each for each in self.tried.useless()}
         found = [
             replace(by_place[proof.place], why=proof.why)
@@ -135,10 +135,10 @@ class _Search:
         return Answer.UNSAT
 
     def _grown(self, found: list[Useless], chosen: list[RuleId], answer: Answer) -> list[RuleId]:
-        """Rules in order of choice, each asked beside those that are gone; then all once more.
+        """Rules in order of choice, each checked with the earlier ones removed; then all once more.
 
-        Those that the representatives did not choose are needed by one of them: where what they chose is
-        proved, there is nothing to add.
+        A rule that the representatives did not choose is needed by one of them. If their choice is
+        proved, nothing can be added.
         """
         if answer is not Answer.SAT:
             return chosen if answer is Answer.UNSAT else []

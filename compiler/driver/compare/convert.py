@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convert: policies read, written in another API, read back, and proved to mean the same.
 
-The writer is not trusted: nothing leaves here that Z3 has not shown equal to the input for every cluster
-that could exist.
+The writer is not trusted: all output has been proved by Z3 to equal the input, for every cluster that
+could exist.
 """
 
 from collections.abc import Mapping
@@ -52,9 +52,9 @@ TARGETS: Mapping[str, Writer] = {
 
 @dataclass(frozen=True)
 class Converted:
-    """What was read, and what it became: YAML text, proved to mean the same by `queries` queries.
+    """The input, and the result: YAML text, proved to mean the same by `queries` queries.
 
-    `kept` are objects that the policies are about and that are not converted: they must stay.
+    `kept` are objects that the policies depend on and that are not converted: they must stay.
     """
 
     read: Read
@@ -67,7 +67,7 @@ class Converted:
 def convert_inputs(
     inputs: Inputs, target: str, ignore_effects: bool, progress: Progress
 ) -> Converted:
-    """Convert, or raise: InputError for what the target cannot say, InternalError for a failed proof."""
+    """Convert, or raise: InputError for inexpressible rules, InternalError for a failed proof."""
     progress("reading")
     read = read_inputs(inputs)
     _refuse_opaque(read.policies.policies)
@@ -84,7 +84,7 @@ def convert_inputs(
 
 
 def _refuse_opaque(policies: PolicySet) -> None:
-    """InputError for every rule that is not wholly understood: what it means cannot be written."""
+    """InputError for every opaque rule: its meaning cannot be written."""
     found = [
         OPAQUE_CONVERTED.at(
             each.rule.origin.span,
@@ -121,7 +121,7 @@ def _written(policies: PolicySet, target: str) -> list[Object]:
 
 
 def _read_back(text: str, inputs: Inputs) -> PolicySet:
-    """What a reader of the output would understand; what it cannot read is our mistake."""
+    """The policies that a reader of the output gets; an unreadable output is a bug in policyc."""
     options = replace(inputs.options, profile=None, allow_empty=True)
     try:
         return read_policies([StreamSource(BytesIO(text.encode()))], options).policies
@@ -151,14 +151,14 @@ def to_yaml(objects: list[Object]) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts of several lines as blocks, and repeats what stands twice instead of aliases."""
+    """Writes texts of several lines as blocks, and repeats equal values instead of using aliases."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    """A text; in quotes where Kubernetes would not read one (`y`, `1e3`)."""
+    """A text; in quotes if Kubernetes would not read it as text (`y`, `1e3`)."""
     style = None if isinstance(resolve(text), str) else "'"
     if "\n" in text:
         style = "|"

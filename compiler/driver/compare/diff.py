@@ -41,23 +41,23 @@ from policyc.verifier.smt.solvers import (
 from policyc.verifier.symbolic.differences import outcome_of
 
 FEW_ENDS, FEW_POLICIES = 60, 120
-"""Up to here Z3 is asked about the whole formula of a cluster; --audit asks at any size."""
+"""The size up to which Z3 checks the whole formula of a cluster; --audit checks at any size."""
 WHOLE = "one query over the whole formula"
 GROUPED = "one query for each end that the change can touch, without the unchanged rules"
 SAME = "no policy differs: no solver query"
 SHOWN = 20
-"""How many regions a text has where nothing else is said."""
+"""The default number of regions in text."""
 MOST_COUNTED = 100
-"""Where the count of symbolic regions ends, if not all are shown: with 250 rules one takes 0.4 s."""
+"""The limit for counting symbolic regions that are not shown: with 250 rules one takes 0.4 s."""
 FAIL_ON = ("any", "widened", "narrowed", "none")
 
 
 @dataclass(frozen=True, slots=True)
 class DiffOptions:
-    """How two sides are compared. `audit`: Z3 is asked about the whole formula at any size.
+    """The options of a comparison. `audit`: Z3 checks the whole formula at any size.
 
-    `limit` is how many regions are shown, None: all. With a limit the symbolic search stops at
-    MOST_COUNTED regions of one change, or at `limit` where that is more.
+    `limit` is the number of regions shown, None: all. With a limit the symbolic search stops at
+    MOST_COUNTED regions of one change, or at `limit` if that is more.
     """
 
     is_symbolic: bool
@@ -72,7 +72,7 @@ class DiffOptions:
 
     @property
     def shares(self) -> list[tuple[int, int]]:
-        """How the work is cut: several shares a worker, none where this process does it all."""
+        """The number of shares of the work: several a worker, none if this process does it all."""
         if self.jobs == 1 and not self.executor:
             return []
         n = self.jobs * 4 if not self.executor else 16
@@ -87,7 +87,7 @@ def diff_sides(
     progress: Progress,
     names: tuple[str, str] = ("OLD", "NEW"),
 ) -> DiffResult:
-    """What the change does. The result says which universe and which evidence."""
+    """The effect of the change. The result names the universe and the evidence."""
     progress("comparing")
     if all(is_understood(side.policies.policies) for side in (old, new)):
         found = _compared(old, new, options, progress)
@@ -101,7 +101,7 @@ def diff_sides(
 
 
 def _compared(old: Read, new: Read, options: DiffOptions, progress: Progress) -> DiffResult:
-    """The answer where no rule is opaque."""
+    """The answer if no rule is opaque."""
     if options.is_symbolic:
         return _symbolic(old, new, options)
     return _over_cluster(old, new, options, progress)
@@ -160,7 +160,7 @@ def _over_cluster(old: Read, new: Read, options: DiffOptions, progress: Progress
 
 
 def change_of(read: Read, options: DiffOptions) -> Change:
-    """One side with its cluster, and where its pods live."""
+    """One side with its cluster and its pods' networks."""
     cluster = read.cluster
     universe = cluster.universe if cluster is not None else Universe()
     nodes = cluster.nodes if cluster is not None else ()
@@ -172,7 +172,7 @@ def change_of(read: Read, options: DiffOptions) -> Change:
 def _certified(
     before: Change, after: Change, found: ClusterDiff, options: DiffOptions
 ) -> tuple[Evidence, str]:
-    """How the answer is known, and why it is not, where a solver gave up."""
+    """The certification of the answer, or the reason if a solver gave up."""
     solvers = versions_of(options.solver)
     n_policies = sum(len(t.policies) for c in (before, after) for t in c.policies.tiers)
     is_small = len(found.space.sites) <= FEW_ENDS and n_policies <= FEW_POLICIES
@@ -193,7 +193,7 @@ def _certified(
 def _what_was_not_found(
     before: Change, after: Change, found: ClusterDiff, options: DiffOptions
 ) -> list[object]:
-    """A connection changes in a way that no region says: what Z3 should find impossible."""
+    """A connection changes in a way that no region describes: Z3 should find this impossible."""
     sets = (before.policies, after.policies)
     connection = ClusterConnection(sets, before.universe, (), before.networks)
     others = [kind for kind in DifferenceKind if kind not in found.kinds]
@@ -210,7 +210,7 @@ def universe_of(before: Universe, after: Universe) -> UniverseUsed:
 
 
 def _notes(old: Read, new: Read, options: DiffOptions) -> list[str]:
-    """What else a reader should know of the two sides."""
+    """Further facts about the two sides for the reader."""
     notes = []
     if not options.is_symbolic and old.cluster is not new.cluster:
         notes += _workloads(old, new)
@@ -237,14 +237,14 @@ def _workloads(old: Read, new: Read) -> list[str]:
 
 
 def _names(universe: Universe) -> Iterator[str]:
-    """What is one end in two clusters; a pod in its host's network is none of its own (A21)."""
+    """The identity of an end in two clusters; a pod in its host's network has none of its own (A21)."""
     for pod in universe.endpoints:
         yield f"{pod.qualified_name} (hostNetwork)" if pod.host_network else pod.qualified_name
     yield from (f"node {node.name}" for node in universe.nodes)
 
 
 def exit_code_of(result: DiffResult, fail_on: str = "any") -> int:
-    """1 where what `fail_on` names was found; 3 where it may be, or a solver gave up; else 0."""
+    """1 if a change that `fail_on` names was found; 3 if it may exist, or a solver gave up; else 0."""
     if result.outcome in FAILING[fail_on]:
         return 1
     if result.possible:
@@ -259,4 +259,4 @@ FAILING = {
     "narrowed": {DiffOutcome.NARROWED, DiffOutcome.BOTH},
     "none": set[DiffOutcome](),
 }
-"""The outcomes that are exit code 1, by the value of --fail-on."""
+"""The outcomes with exit code 1, by the value of --fail-on."""

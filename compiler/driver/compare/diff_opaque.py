@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Diff where rules are opaque: what the change does for sure, and what it may do.
+"""Diff with opaque rules: the certain changes, and the possible changes.
 
-Each case (`verifier/symbolic/opaque.py`) is compared as if it were all there is. Where no case differs,
-the sides are equal. What a change opens or closes for sure is found between the bounds of the two sides.
+Each case (`verifier/symbolic/opaque.py`) is compared as a policy set of its own. If no case differs, the
+sides are equal. The certain changes are found between the bounds of the two sides.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,9 +40,9 @@ Compare = Callable[[Read, Read], DiffResult]
 def diff_opaque(
     old: Read, new: Read, compare: Compare, ignore_effects: bool, limit: int | None
 ) -> DiffResult:
-    """What two sides with opaque rules certainly differ in, and what they may differ in.
+    """The certain and the possible differences of two sides with opaque rules.
 
-    `limit`: so many regions are shown of each; the rest is counted.
+    `limit`: the number of regions of each kind that are shown; the rest is counted.
     """
     cases = cases_of(old, new)
     results = [compare(*_sides(old, new, case)) for case in cases.possible]
@@ -78,13 +78,13 @@ def diff_opaque(
 
 
 def cases_of(old: Read, new: Read) -> Cases:
-    """The cases that two sides are compared in."""
+    """The cases of a comparison of two sides."""
     sides = old.policies.policies, new.policies.policies
     return comparison(*sides, same_ends=old.cluster is new.cluster)
 
 
 def opaque_parts(old: PolicySet, new: PolicySet) -> tuple[OpaquePart, ...]:
-    """What both sides ask for that policyc does not decide."""
+    """The undecidable requirements of both sides."""
     return (*_parts("OLD", old), *_parts("NEW", new))
 
 
@@ -98,14 +98,14 @@ def _sides(old: Read, new: Read, case: Case) -> tuple[Read, Read]:
 
 
 def with_policies(read: Read, policies: PolicySet) -> Read:
-    """What was read, with other policies in the place of its own."""
+    """The input with other policies in place of its own."""
     return replace(read, policies=replace(read.policies, policies=policies))
 
 
 def _found(
     cases: Sequence[Case], results: Iterable[DiffResult], only_ways: bool = False
 ) -> Iterator[Difference]:
-    """The differences that count in each case; `only_ways`: none but what is opened or closed."""
+    """The differences that count in each case; `only_ways`: only opened or closed flows."""
     for case, result in zip(cases, results, strict=True):
         ways = {DifferenceKind.WIDENED: case.opens, DifferenceKind.NARROWED: case.closes}
         for each in result.differences:
@@ -122,20 +122,20 @@ def _unique(differences: Iterable[Difference]) -> list[Difference]:
 
 
 def _counts(found: Sequence[Difference], results: Sequence[DiffResult]) -> Counts:
-    """How many there are of each kind; at least so many where some case was not counted to the end."""
+    """The numbers of each kind; lower bounds if some case was not counted completely."""
     cut = {n.kind for each in results for n in each.counts if not n.is_complete}
     return counts_of((each.kind for each in found), cut)
 
 
 def _outcome(certain: Sequence[Difference], possible: Sequence[Difference]) -> DiffOutcome:
-    """That of what is certain; undecided where nothing is, and some flow may change."""
+    """The outcome of the certain differences; undecided if there are none and some flow may change."""
     sure, may_be = (outcome_of({each.kind for each in found}) for found in (certain, possible))
     is_open = sure is DiffOutcome.EQUAL and may_be is not DiffOutcome.EQUAL
     return DiffOutcome.UNDECIDED if is_open else sure
 
 
 def _evidence(results: Sequence[DiffResult]) -> Evidence:
-    """That of all cases together."""
+    """The evidence of all cases together."""
     asked = max((each.evidence for each in results), key=lambda evidence: evidence.queries)
     return replace(
         asked,
@@ -145,20 +145,20 @@ def _evidence(results: Sequence[DiffResult]) -> Evidence:
 
 
 class _Judge:
-    """Asks the reference semantics whether a witness shows its difference under every reading."""
+    """Checks with the reference semantics whether a witness differs under every reading."""
 
     def __init__(self, cases: Cases, ignore_effects: bool) -> None:
         self._cases, self._ignore_effects = cases, ignore_effects
 
     def is_certain(self, difference: Difference) -> bool:
-        """However the opaque rules are read, the witness changes in this way."""
+        """Under every reading of the opaque rules, the witness changes in this way."""
         ways = (DifferenceKind.WIDENED, DifferenceKind.NARROWED)
         if difference.kind in ways:
             return self._shows(difference, self._cases.certain[ways.index(difference.kind)])
         return all(self._shows(difference, case) for case in self._cases.possible)
 
     def is_certain_otherwise(self, difference: Difference) -> bool:
-        """It is certain, and neither opens nor closes anything."""
+        """The change is certain, and neither opens nor closes a flow."""
         is_way = difference.kind in (DifferenceKind.WIDENED, DifferenceKind.NARROWED)
         return not is_way and self.is_certain(difference)
 
@@ -168,7 +168,7 @@ class _Judge:
         return kind_between(one, other, self._ignore_effects) is difference.kind
 
 
-# Why something is not decided.
+# Reasons why something is undecided.
 
 
 def _why(sides: tuple[PolicySet, PolicySet], possible: Sequence[Difference]) -> str:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Equiv: two sides proved equal, goal by goal, and the certificate of it; or checked against one.
+"""Equiv: two sides proved equal, goal by goal, with a certificate; or checked against a certificate.
 
-Nothing that a certificate stores is believed: its statement is read, the goals are derived again from
-the inputs and solved again, by the other solver where the statement names one.
+A certificate's stored answers are not trusted. Its statement is read, the goals are derived again from
+the inputs, and solved again, by the other solver if the statement names one.
 """
 
 import json
@@ -58,7 +58,7 @@ _ATOMS = "exhaustive comparison of atoms"
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What an earlier certificate states, as far as it is read; none of it is believed."""
+    """The statement of an earlier certificate, as far as it is read; none of it is trusted."""
 
     settings: Mapping[str, str]
     inputs: Sequence[tuple[str, str]]
@@ -69,7 +69,7 @@ class Statement:
 
 
 def read_statement(path: str) -> Statement:
-    """The statement of a certificate file; InputError where it is none."""
+    """The statement of a certificate file; InputError if it is not one."""
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
         schema = found.get("schema")
@@ -107,7 +107,7 @@ def _why_none(failure: Exception) -> str:
 
 
 def options_of(statement: Statement, given: DiffOptions, solver: Choice | None) -> DiffOptions:
-    """The settings of a statement, with the other solver, unless one was asked for."""
+    """The settings of a statement, with the other solver, unless the user chose one."""
     said = statement.settings
     others = {"z3": Choice.BITWUZLA, "bitwuzla": Choice.Z3}
     other = (
@@ -126,7 +126,7 @@ def options_of(statement: Statement, given: DiffOptions, solver: Choice | None) 
 
 @collector_relaxed()
 def equiv_sides(old: Read, new: Read, options: DiffOptions, names: tuple[str, str]) -> Certificate:
-    """The certificate; where the sides differ, with the differences."""
+    """The certificate; if the sides differ, with the differences."""
     sides = old.policies.policies, new.policies.policies
     if all(map(is_understood, sides)):
         return _with_differences(_proved(old, new, options, names), old, new, options)
@@ -148,7 +148,7 @@ def equiv_sides(old: Read, new: Read, options: DiffOptions, names: tuple[str, st
 
 
 def _obligations(proofs: Sequence[Certificate], n_cases: int) -> Iterator[Obligation]:
-    """Those of every reading of the opaque rules."""
+    """The obligations of every reading of the opaque rules."""
     for number, proof in enumerate(proofs, start=1):
         for each in proof.obligations:
             what = f"reading {number} of {n_cases}: {each.what}" if n_cases > 1 else each.what
@@ -156,7 +156,7 @@ def _obligations(proofs: Sequence[Certificate], n_cases: int) -> Iterator[Obliga
 
 
 def _proved(old: Read, new: Read, options: DiffOptions, names: tuple[str, str]) -> Certificate:
-    """Every goal solved, until one says that the sides differ. No rule is opaque."""
+    """Every goal solved, until one shows that the sides differ. No rule is opaque."""
     goals = _symbolic(old, new, options) if options.is_symbolic else _cluster(old, new, options)
     method, universe, queue = goals
     obligations: list[Obligation] = []
@@ -182,7 +182,7 @@ def _proved(old: Read, new: Read, options: DiffOptions, names: tuple[str, str]) 
 def _with_differences(
     certificate: Certificate, old: Read, new: Read, options: DiffOptions
 ) -> Certificate:
-    """A cluster's comparison by atoms is a goal of its own; what differs is shown."""
+    """A cluster's comparison by atoms is a goal of its own; the differences are shown."""
     if certificate.result is Equivalence.UNDECIDED:
         return certificate
     if certificate.result is Equivalence.EQUAL and (
@@ -257,7 +257,7 @@ def _inputs(old: Read, new: Read) -> Iterator[InputDigest]:
 
 
 def checked(certificate: Certificate, statement: Statement) -> Certificate:
-    """The certificate derived anew, with what of the statement was not found again."""
+    """The certificate derived again, with the parts of the statement that were not confirmed."""
     faults = []
     if sorted((i.side, i.sha256) for i in certificate.inputs) != list(statement.inputs):
         faults.append("the inputs differ from those of the certificate")

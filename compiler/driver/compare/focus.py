@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What --focus names in a cluster: a pod or workload, a namespace, a node, an address or a CIDR."""
+"""The ends that --focus names in a cluster: a pod or workload, namespace, node, address or CIDR."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -21,7 +21,7 @@ NODE = "node/"
 
 
 def focus_of(wanted: Iterable[str], universe: Universe) -> Focus:
-    """The ends and networks that are meant; InputError with the nearest spelling where there is none."""
+    """The ends and networks of --focus; InputError with the nearest spelling if there is none."""
     names: set[str] = set()
     networks: list[Network] = []
     missing: list[Diagnostic] = []
@@ -76,7 +76,7 @@ def _named(text: str, universe: Universe) -> set[str]:
 
 
 def _seen_name(end: Endpoint | Node) -> str:
-    """How the listing calls an end: a pod on the host network is its node's address (A21)."""
+    """The listing's name of an end: a pod on the host network is its node's address (A21)."""
     seen = as_seen(end)
     if isinstance(seen, Node):
         seen = Node(seen.name, speaks=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""List: who may talk to whom in a cluster, grouped by equal behaviour, and the answer certified."""
+"""List: the allowed connections of a cluster, grouped by equal behaviour, and the answer certified."""
 
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -40,9 +40,9 @@ from policyc.verifier.smt.solvers import (
 )
 
 LINES = 40
-"""How many lines a text has where nothing else is said."""
+"""The default number of lines in text."""
 CONNECTIONS = 10_000
-"""How many pairs of groups the other formats have where nothing else is said."""
+"""The default number of pairs of groups in the other formats."""
 BUILTIN = (
     "allowed, but not listed: a pod to itself (A23), a node to its own pods unless a rule denies "
     "exactly that (A22), IPv6 neighbour discovery (A26), replies"
@@ -51,10 +51,10 @@ BUILTIN = (
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """What is listed. `lines` and `connections` None: all of them. `audit`: Z3 at any size.
+    """The options of a listing. `lines` and `connections` None: all. `audit`: Z3 at any size.
 
-    `lines` 0: none, and nothing is put together for them. `recheck`: compiled code works everything out
-    again; it must be installed (`require_native`).
+    `lines` 0: no lines, and no merging for them. `recheck`: native code computes everything again; it
+    must be installed (`require_native`).
     """
 
     focus: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class ListOptions:
 
 @collector_relaxed()
 def list_cluster(read: Read, options: ListOptions, progress: Progress) -> ListResult:
-    """The matrix of the cluster that was read; InputError where the focus is not in it."""
+    """The matrix of the cluster; InputError if the focus is not in it."""
     cluster = read.cluster
     universe = cluster.universe if cluster is not None else Universe()
     nodes = cluster.nodes if cluster is not None else ()
@@ -88,7 +88,7 @@ def list_cluster(read: Read, options: ListOptions, progress: Progress) -> ListRe
 def _at_most(
     result: ListResult, policies: PolicySet, universe: Universe, networks: tuple[Network, ...]
 ) -> ListResult:
-    """What is listed is the most that opaque rules may allow; undecided where they may allow less."""
+    """The listing is the most that opaque rules may allow; undecided if they may allow less."""
     bounds = lower_bound(policies), upper_bound(policies)
     sides = (Change(each, universe, networks) for each in bounds)
     if diff_cluster(*sides, ignore_effects=True, limit=0).outcome is DiffOutcome.EQUAL:
@@ -133,7 +133,7 @@ def _result(listing: Listing, options: ListOptions, progress: Progress) -> ListR
 
 
 def _exposures(listing: Listing, options: ListOptions) -> tuple[tuple[Exposure, ...] | None, int]:
-    """The exposures of the first groups, and of how many groups more there are."""
+    """The exposures of the first groups, and the number of further groups."""
     if not options.exposure:
         return None, 0
     describing = Exposures(listing)
@@ -154,7 +154,7 @@ def _groups(
 
 
 def _recheck(listing: Listing, options: ListOptions) -> str:
-    """Compare with compiled code, pair by pair; how much, in words."""
+    """Compare with native code, pair by pair; the number of pairs, in words."""
     from policyc.compiler.driver.eval.native_pairs import NativePairs
 
     most = None if options.audit else MOST_FLOWS
@@ -163,7 +163,7 @@ def _recheck(listing: Listing, options: ListOptions) -> str:
 
 
 def _notes(listing: Listing, not_rechecked: str) -> list[str]:
-    """What else a reader should know."""
+    """Further facts for the reader."""
     notes = [BUILTIN]
     if not_rechecked:
         notes.append(f"not evaluated again with compiled code: {not_rechecked}")
@@ -183,7 +183,7 @@ def _notes(listing: Listing, not_rechecked: str) -> list[str]:
 def _certified(
     listing: Listing, connections: tuple[ListedConnection, ...], options: ListOptions
 ) -> tuple[Evidence, str]:
-    """How the answer is known, and why it is not, where a solver gave up."""
+    """The certification of the answer, or the reason if a solver gave up."""
     replayed = listing.replay(connections)
     solvers = versions_of(options.solver)
     n_policies = sum(len(tier.policies) for tier in listing.policies.tiers)
@@ -203,11 +203,11 @@ def _certified(
 
 
 def has_known_places(listing: Listing) -> bool:
-    """The query and the listing are about the same places of pods: no focus tells more apart."""
+    """The query and the listing have the same places of pods: no focus distinguishes more."""
     unknown = any(not end.addresses_known for end in listing.universe.endpoints)
     return not unknown or not listing.focus.networks
 
 
 def exit_code_of(result: ListResult) -> int:
-    """3 where a solver gave up, else 0: a listing has no opinion."""
+    """3 if a solver gave up, else 0: a listing does not judge."""
     return 3 if result.undecided else 0

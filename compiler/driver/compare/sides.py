@@ -56,8 +56,8 @@ def read_sides(
 ) -> tuple[Read, Read]:
     """Read both sides. `cluster` is for both, `cluster_old` and `cluster_new` for one each.
 
-    With `cluster` the two share one cluster; a policy in it must be of one side or the other. Raises
-    InputError with the findings of everything that was read.
+    With `cluster` the two sides share one cluster; a policy in it must belong to one of the sides.
+    Raises InputError with the findings of everything that was read.
     """
     _check(old, new, cluster, cluster_old, cluster_new)
     given = _Given((old, new, *cluster, *cluster_old, *cluster_new), stdin)
@@ -80,13 +80,13 @@ def _has_policies(side: PolicyInput) -> bool:
 
 
 def both_findings(old: Read, new: Read) -> tuple[Diagnostic, ...]:
-    """The findings of both sides that did not stop the run, those they share once."""
+    """The findings of both sides that did not stop the run; shared ones appear once."""
     return tuple(dict.fromkeys((*old.findings, *new.findings)))
 
 
 @dataclass(frozen=True, slots=True)
 class StagedChanges:
-    """What changed among the policies that nothing enforces. Sorted by title."""
+    """The changes among the policies that are not enforced. Sorted by title."""
 
     added: tuple[Lowered, ...]
     removed: tuple[Lowered, ...]
@@ -97,7 +97,7 @@ class StagedChanges:
 
 
 def staged_changes(old: Read, new: Read) -> StagedChanges:
-    """Which staged policies were added, removed, or changed (old, new), in rules, order or tier."""
+    """The staged policies that were added, removed, or changed (old, new), in rules, order or tier."""
     before, after = (
         {(item.policy.title, item.policy.kind): item for item in side.policies.staged}
         for side in (old, new)
@@ -114,7 +114,7 @@ def staged_changes(old: Read, new: Read) -> StagedChanges:
 
 
 class _Given:
-    """What the arguments name; standard input is read when it is first asked for, and kept."""
+    """The inputs that the arguments name; standard input is read on first use, and cached."""
 
     def __init__(self, arguments: Sequence[str], stdin: BinaryIO | None) -> None:
         piped = STDIN in arguments and stdin is not None
@@ -128,7 +128,7 @@ class _Given:
         cluster: ClusterReading | None,
         findings: list[Diagnostic],
     ) -> PolicyInput | None:
-        """The policies of one side; what is wrong with them is added to `findings`."""
+        """The policies of one side; its mistakes are added to `findings`."""
         try:
             if not side.startswith(SCHEME) and side != STDIN and is_bundle(side):
                 return read_bundled(side)
@@ -137,7 +137,7 @@ class _Given:
             return read_policies([self._source(side, other)], options, services, known)
         except InputError as failure:
             without = {NOTHING_HERE.name}
-            if self._takes_path_of(side, other):  # which is there, or is an error of its own
+            if self._takes_path_of(side, other):  # the other file exists, or is an error of its own
                 without.add(NOT_IN_COMMIT.name)
             if {f.code for f in failure.findings if f.is_error} <= without:
                 return _without_policies(failure.findings, options)
@@ -147,7 +147,7 @@ class _Given:
     def cluster(
         self, arguments: Sequence[str], options: ReadOptions, findings: list[Diagnostic]
     ) -> ClusterReading | None:
-        """What the cluster's arguments name, before the policies are known."""
+        """The cluster of the arguments, before the policies are known."""
         if not arguments:
             return None
         try:
@@ -178,7 +178,7 @@ class _Given:
 
 
 def _without_policies(said: Sequence[Diagnostic], options: ReadOptions) -> PolicyInput:
-    """No files, or no directory: no policies, as before the first one or after the last; a warning."""
+    """No files, or no directory: no policies, as before the first or after the last; a warning."""
     empty = read_policies([StreamSource(io.BytesIO(b""))], options)
     warned = [_warning(finding) if finding.is_error else finding for finding in said]
     return replace(empty, findings=tuple(warned))
@@ -198,7 +198,7 @@ def _check(
     cluster_old: Sequence[str],
     cluster_new: Sequence[str],
 ) -> None:
-    """Raises InputError for arguments that do not go together."""
+    """Raises InputError for arguments that cannot be combined."""
     usage = Span("--cluster", 0, 0)
     own = {"--cluster-old": cluster_old, "--cluster-new": cluster_new}
     given = [option for option, values in own.items() if values]
@@ -224,7 +224,7 @@ def _clusters(
     readings: tuple[ClusterReading | None, ClusterReading | None],
     findings: list[Diagnostic],
 ) -> tuple[Cluster | None, Cluster | None]:
-    """The clusters of the two sides; one for both where the policies bring no hosts of their own."""
+    """The clusters of the two sides; one for both if the policies have no hosts of their own."""
     if not cluster:
         old, new = (
             _finished(reading, (side,), side, findings)
@@ -235,7 +235,7 @@ def _clusters(
     if _found(policies[0]) == _found(policies[1]):
         with_hosts = old
     else:
-        again = given.cluster(cluster, options, [])  # what is wrong with it was said
+        again = given.cluster(cluster, options, [])  # its mistakes were reported
         with_hosts = _finished(again, policies, policies[1], findings)
     return old, with_hosts
 
@@ -250,7 +250,7 @@ def _finished(
     own: PolicyInput | None,
     findings: list[Diagnostic],
 ) -> Cluster | None:
-    """The cluster for the policies of `sides`, with what the policies of its `own` side provide."""
+    """The cluster for the policies of `sides`, with the objects of the policies of its `own` side."""
     if reading is None:
         return None
     tiers = tuple(tier for side in sides if side for tier in side.policies.tiers)

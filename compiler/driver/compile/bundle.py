@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write a bundle (docs/bundle-format.md): whole or not at all, and the same bytes for the same input."""
+"""Write a bundle (docs/bundle-format.md): atomically, and with the same bytes for the same input."""
 
 import hashlib
 import json
@@ -52,15 +52,15 @@ POLICY_PROGRAM, POLICY_OBJECT = "pc_policy_run", "policy.bpf.o"
 
 
 Text = str | bytes
-"""The text of a file: in characters, or in UTF-8 already."""
+"""The text of a file, as str or already in UTF-8."""
 
 Prover = Callable[[Emitted, Mapping[str, Data]], str]
-"""Proves the files of a bundle, and gives the text of its proof; raises where they are not proved."""
+"""Proves the files of a bundle, and gives the text of its proof; raises if they are not proved."""
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """What a bundle was made from: (path as given, sha256) per input, the options, the profile.
+    """The sources of a bundle: (path as given, sha256) per input, the options, the profile.
 
     `policies` is the text of policies.json, "" to write none. `node` is the node whose subjects the
     bundle is for, "" for all.
@@ -75,7 +75,7 @@ class Provenance:
 
 
 def proof_json(universe: str, is_bytecode_proved: bool = False) -> dict[str, str]:
-    """What the manifest says of the proof; `universe` is what the endpoints are those of."""
+    """The manifest's entry about the proof; `universe` is the universe of the endpoints."""
     return {
         "decision_ir_equals_policy_ir": "proved",
         "bytecode": "proved" if is_bytecode_proved else "not asked",
@@ -84,11 +84,11 @@ def proof_json(universe: str, is_bytecode_proved: bool = False) -> dict[str, str
 
 
 def check_target(out: Path) -> None:
-    """Refuse to replace what is not a bundle, before any work is done."""
+    """Refuse to replace a directory that is not a bundle, before any work is done."""
     try:
         if not out.exists() and not out.is_symlink():
             return
-    except OSError as failure:  # not even its parent may be looked into
+    except OSError as failure:  # not even its parent may be read
         raise cannot_write(out, failure) from failure
     try:
         known = json.loads((out / MANIFEST).read_text("utf-8"))["schema"]
@@ -123,8 +123,8 @@ def write_bundle(
 
 @contextmanager
 def placed(out: Path) -> Iterator[Path]:
-    """A new directory beside `out` to be filled; it takes the place of `out` if all went well."""
-    out = out.resolve()  # behind a link, what it leads to is replaced, and not the link
+    """A new directory beside `out` to be filled; it replaces `out` on success."""
+    out = out.resolve()  # of a link, the target is replaced, and not the link
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         work = _new_folder(out)
@@ -138,7 +138,7 @@ def placed(out: Path) -> Iterator[Path]:
 
 
 def _new_folder(out: Path) -> Path:
-    """A new directory beside `out`, of no one else's."""
+    """A new directory beside `out`, private to this run."""
     while True:
         path = out.with_name(f".{out.name}.{os.urandom(6).hex()}")
         try:
@@ -155,7 +155,7 @@ def cannot_write(out: Path, failure: OSError) -> InputError:
 
 
 def _replace(out: Path, work: Path) -> None:
-    """A reader sees the old bundle or the new one, but for the instant between two renames."""
+    """A reader sees the old bundle or the new one, except for the instant between two renames."""
     old = work.with_name(f"{work.name}.old")
     if out.exists():
         out.rename(old)
@@ -164,7 +164,7 @@ def _replace(out: Path, work: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a directory and all that is in it, if that can be, and no links lead to."""
+    """Remove a directory with its contents, as far as possible, without following links."""
     with suppress(OSError):
         for _, folders, names, handle in os.fwalk(folder, topdown=False):
             for name in (*names, *folders):
@@ -202,7 +202,7 @@ def bundle_files(
     cache: BuildCache | None = None,
     prover: Prover | None = None,
 ) -> dict[str, Data]:
-    """Every file of the bundle, by its path in it; with that of the proof, where one is asked for."""
+    """Every file of the bundle, by its path in it; with the proof, if one is requested."""
     files: dict[str, Data] = {f"{DATAPATH}/{name}": data for name, data in datapath_files().items()}
     files |= {
         "policy.bpf.c": emitted.c.encode(),
@@ -231,7 +231,7 @@ def encoded(text: Text) -> bytes:
 
 
 def policy_object(emitted: Emitted, cache: BuildCache | None) -> bytes:
-    """The object of the policy program, by whoever compiles it."""
+    """The object of the first-packet program, by the chosen compiler."""
     target = emitted.target
     return target.policy_object(
         emitted.layout.verdicts, emitted.plan, emitted.c, emitted.seeds, cache
@@ -239,7 +239,7 @@ def policy_object(emitted: Emitted, cache: BuildCache | None) -> bytes:
 
 
 def seed_files(emitted: Emitted) -> dict[str, Data]:
-    """The seeds that hold anything."""
+    """The seeds that are not empty."""
     return {f"seeds/{seed.map_name}.bin": seed.data for seed in emitted.seeds if seed.data}
 
 
@@ -254,7 +254,7 @@ def manifest_file(
     provenance: Provenance,
     release: Mapping[str, str],
 ) -> bytes:
-    """manifest.json, from the digests of all other files; `release` says who compiled."""
+    """manifest.json, from the digests of all other files; `release` names the compiler."""
     value = _manifest(digests, emitted, provenance, release)
     text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
     return text.encode()

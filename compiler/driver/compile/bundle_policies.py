@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""policies.json of a bundle: the policies that it enforces, to be compared with others later.
+"""policies.json of a bundle: the policies that it enforces, for later comparisons.
 
-The Policy IR with its places, and none of the input's text: that may hold what is nobody's business on a
-node, such as Secrets between the policies.
+The file holds the Policy IR with its places, and none of the input's text. The text may hold secrets
+that a node must not have, such as Secrets between the policies.
 """
 
 import json
@@ -58,7 +58,7 @@ _SLOTS = {kind.__name__: kind for kind in _SLOT_KINDS}
 
 @dataclass(frozen=True, slots=True)
 class BundledPolicies:
-    """What policies.json holds: the live policies in their tiers, the staged ones, host endpoints."""
+    """The contents of policies.json: live policies in their tiers, staged ones, host endpoints."""
 
     profile: Profile
     live: ir.PolicySet
@@ -78,7 +78,7 @@ def policies_json(given: PolicyInput, enforced: ir.PolicySet) -> str:
 
 
 def staged_text(item: Lowered) -> ItemText:
-    """The text of a staged policy, with the slot that it would have."""
+    """The text of a staged policy, with its position if it were live."""
     slot = {"kind": type(item.slot).__name__, **_fields(item.slot)}
     return item_text({"policy": item.policy, "slot": slot}, item.policy.origin.span)
 
@@ -93,7 +93,7 @@ def _fields(value: Slot | HostEndpoint) -> dict[str, object]:
 
 
 def is_bundle(path: str) -> bool:
-    """Whether a path is a directory with the manifest of a bundle, of whichever release."""
+    """Whether a path is a directory with the manifest of a bundle, of any release."""
     try:
         manifest = json.loads(read_regular(Path(path) / MANIFEST, _MOST_MANIFEST))
     except (OSError, ValueError):
@@ -105,7 +105,7 @@ def is_bundle(path: str) -> bool:
 def read_bundled(path: str) -> PolicyInput:
     """The policies of a bundle; places read `bundle:PATH:FILE`.
 
-    Raises InputError where a file was changed, or the bundle is of a release that kept no policies.
+    Raises InputError if a file was changed, or the bundle is of a release that stored no policies.
     """
     try:
         bundle = read_bundle(Path(path))
@@ -121,9 +121,9 @@ def read_bundled(path: str) -> PolicyInput:
 
 
 def parse_policies(text: str, prefix: str = "") -> BundledPolicies:
-    """What policies.json holds; the files of its places begin with `prefix`.
+    """The contents of policies.json; the files of its places begin with `prefix`.
 
-    Raises DecodingError where it is not what `policies_json` of this release writes.
+    Raises DecodingError if it is not what `policies_json` of this release writes.
     """
     try:
         with collector_paused():

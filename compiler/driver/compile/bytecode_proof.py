@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The two lemmas of the bytecode (docs/decisions/0040) over one generation, as a bundle has it.
 
-Data lemma: the seeds, read through the lookup plan, are the Decision IR. Code lemma: the policy program
-does what the plan says, whatever its tables hold. What was proved of an object before, with the same
-plan and by the same code and solver, is not proved again where there is a build cache.
+Data lemma: the seeds, read through the lookup plan, are the Decision IR. Code lemma: the first-packet
+program follows the plan, whatever its tables hold. With a build cache, a proof about the same object,
+plan, code and solver is reused.
 """
 
 import json
@@ -44,7 +44,7 @@ ASSUMPTIONS = (
     "the node assigns endpoints the classes in classifier.json (tests)",
     "the named solvers are correct",
 )
-"""What the proof rests on: docs/assurance.md has a row for each."""
+"""The assumptions of the proof: docs/assurance.md has a row for each."""
 _SOLVER_PACKAGES = {
     Choice.Z3: ("z3-solver",),
     Choice.BITWUZLA: ("bitwuzla",),
@@ -55,9 +55,9 @@ _MOST_FAULTS = 5
 
 @dataclass(frozen=True)
 class ProvedGeneration:
-    """What is to be proved of a generation: decisions, how they are laid out, and the bytes.
+    """The input of a proof about a generation: decisions, their layout, and the bytes.
 
-    `hooks` are those that the program is to run behind: what both share has to be the same to both.
+    `hooks` are those that the program runs behind: layouts that both share must be the same.
     """
 
     decision: DecisionIR
@@ -68,7 +68,7 @@ class ProvedGeneration:
 
 
 def solvers_of(choice: Choice) -> tuple[tuple[str, str], ...]:
-    """(name, version) of those who decide. ModuleNotFoundError where one is not installed."""
+    """(name, version) of the solvers. ModuleNotFoundError if one is not installed."""
     names = _SOLVER_PACKAGES[choice]
     return tuple((name.removesuffix("-solver"), release_of(name)) for name in names)
 
@@ -76,7 +76,7 @@ def solvers_of(choice: Choice) -> tuple[tuple[str, str], ...]:
 def prove_generation(
     given: ProvedGeneration, solver: Choice, cache: BuildCache | None = None
 ) -> tuple[ProvedPart, ProvedPart]:
-    """Both lemmas, that of the code last: it is not asked about where the seeds are wrong."""
+    """Both lemmas, the code lemma last: it is skipped if the seeds are wrong."""
     lemma = _data_lemma(given)
     data = _data(given, lemma)
     if data.status is not ProofStatus.PROVED or isinstance(lemma, ProvedPart):
@@ -111,7 +111,7 @@ def _data(given: ProvedGeneration, lemma: DataLemma | ProvedPart) -> ProvedPart:
 
 
 def _words(broken: Broken) -> str:
-    """A fault of the data lemma, with its place where it has one."""
+    """A fault of the data lemma, with its place if it has one."""
     direction, row = broken.direction, broken.row
     place = f"{direction.value}, " if direction is not None else ""
     place += f"row {row}, " if row >= 0 else ""
@@ -122,7 +122,7 @@ def _words(broken: Broken) -> str:
 
 
 def _first(faults: Iterable[str]) -> Iterator[str]:
-    """As many as one reads."""
+    """The first few faults, as many as a reader needs."""
     for at, fault in enumerate(faults):
         if at == _MOST_FAULTS:
             yield "and more"
@@ -147,11 +147,11 @@ def _code_anew(given: ProvedGeneration, data: DataLemma, solver: Choice) -> Prov
     try:
         program, hooks = read_object(given.object), read_object(given.hooks)
         apart = (*layout_faults(program, hooks), *map_faults(program, hooks, given.maps))
-        if apart:  # the program would be read in words that are not those of the hooks
+        if apart:  # the program would be read with layouts other than the hooks'
             return _part(CODE, ProofStatus.REFUTED, tuple(_first(apart)))
         runs = run_policy(program)
         missing = tuple(claim.what for claim in map_claims(runs.program, given.plan))
-        if missing:  # nothing can be read in them
+        if missing:  # lookups in them would mean nothing
             return _part(CODE, ProofStatus.REFUTED, missing)
         lemma = CodeLemma(runs, _read_by_code(given.plan), data.codes, solver)
         claims = sum(1 for _ in lemma.claims())
@@ -171,7 +171,7 @@ def _code_anew(given: ProvedGeneration, data: DataLemma, solver: Choice) -> Prov
 
 
 def _read_by_code(plan: LookupPlan) -> LookupPlan:
-    """The plan without what is of the seeds alone: the code is proved for all contents of tables."""
+    """The plan without the parts of the seeds alone: the code is proved for all table contents."""
     directions = {
         each: replace(part, row_ids=(), column_ids=()) for each, part in plan.directions.items()
     }
@@ -179,7 +179,7 @@ def _read_by_code(plan: LookupPlan) -> LookupPlan:
 
 
 def _key(given: ProvedGeneration, data: DataLemma, solver: Choice) -> str:
-    """All that the answer of the code lemma depends on."""
+    """Everything that the answer of the code lemma depends on."""
     code = source_digest("policyc.verifier", "policyc.ir")
     said = json.dumps(solvers_of(solver))
     codes = repr(sorted(data.codes.items()))

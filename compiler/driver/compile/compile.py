@@ -76,7 +76,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Read:
-    """Policies and, where given, the cluster."""
+    """Policies and, if given, the cluster."""
 
     policies: PolicyInput
     cluster: Cluster | None
@@ -121,7 +121,7 @@ def read_inputs(inputs: Inputs) -> Read:
 def decide_read(
     read: Read, policies: PolicySet | None = None, subjects: frozenset[str] | None = None
 ) -> Decided:
-    """The decisions on what was read; on other `policies`, for some `subjects`, where given."""
+    """The decisions on the input; on other `policies`, for some `subjects`, if given."""
     universe = read.cluster.universe if read.cluster else None
     nodes = read.cluster.nodes if read.cluster else ()
     networks = tuple(network for node in nodes for network in node.pod_cidrs)
@@ -133,7 +133,7 @@ def prove(
 ) -> Proved:
     """Prove the Decision IR, or stop: InternalError carries the witness.
 
-    `subjects` are those that have rows, None for all; `ledger` has what was proved before.
+    `subjects` are those that have rows, None for all; `ledger` has the questions proved before.
     """
     outcome = prove_decision(decided.policies, decided.universe, decided.decision, subjects, ledger)
     match outcome:
@@ -149,7 +149,7 @@ def prove(
 
 
 def _witness(decided: Decided, broken: Broken) -> str:
-    """The witness in words; a Decision IR too broken to be searched must not hide that it is."""
+    """The witness in words; if a Decision IR is too broken for a search, the fault must still show."""
     try:
         found = find_witness(decided.policies, decided.universe, decided.decision, broken)
     except (LookupError, ValueError, InternalError) as failure:
@@ -158,7 +158,7 @@ def _witness(decided: Decided, broken: Broken) -> str:
 
 
 def host_endpoints(read: Read) -> dict[str, Span]:
-    """The names of the host endpoints, wherever they were given, with their places."""
+    """The names of the host endpoints from all inputs, with their places."""
     nodes = read.cluster.universe.nodes if read.cluster else ()
     found = {
         node.host.name: Span("--cluster", 0, 0)
@@ -170,7 +170,7 @@ def host_endpoints(read: Read) -> dict[str, Span]:
 
 @dataclass(frozen=True)
 class Compiled:
-    """What a run of the compiler made. `findings` are all that did not stop it.
+    """The result of a compiler run. `findings` are all that did not stop it.
 
     `policies` are as in Prepared; `guards_hosts`: some node may be a subject itself.
     """
@@ -186,7 +186,7 @@ class Compiled:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What was read, decided and proved, before anything is emitted.
+    """The input after reading, deciding and proving, before emission.
 
     `policies` are those that are enforced; `decided` has the nodes among their subjects as endpoints.
     """
@@ -201,7 +201,7 @@ class Prepared:
 
     @property
     def texts(self) -> dict[str, str]:
-        """What a bundle says of hosts, by the name of its file; nothing where none is a subject."""
+        """The bundle's files about hosts, by name; nothing if no host is a subject."""
         return {HOSTS_FILE: self.hosts.to_text()} if self.hosts else {}
 
 
@@ -213,9 +213,9 @@ def prepare(
     is_written: bool = True,
     target: Target = DEFAULT_TARGET,
 ) -> Prepared:
-    """Read, decide and prove; for the subjects of `node` where it is given.
+    """Read, decide and prove; for the subjects of `node` if it is given.
 
-    `is_written`: the result is to be compiled, so that what compiles for `target` must be there.
+    `is_written`: the result will be compiled, so the compiler for `target` must be installed.
     """
     progress("reading")
     read = read_inputs(inputs)
@@ -269,10 +269,10 @@ def compile_inputs(
     proving: Choice | None = None,
     keep: Keep | None = None,
 ) -> Compiled:
-    """Compile, and write the bundle where `out` is given. Nothing is written unless all succeeds.
+    """Compile, and write the bundle if `out` is given. Nothing is written unless all succeeds.
 
     `node`: for the subjects of this node alone. `cache` is filled and trimmed, and left open. `proving`:
-    the bytecode is proved, by these solvers. `keep` leaves in the cache what the next run may use.
+    the bytecode is proved, by these solvers. `keep` leaves a record for the next run in the cache.
     """
     if out is not None:
         check_target(out)
@@ -299,7 +299,7 @@ def compile_inputs(
 def _prover(
     ready: Prepared, solver: Choice, cache: BuildCache | None, progress: Progress
 ) -> Prover:
-    """What proves the bytecode of the bundle that is made."""
+    """The prover of the bundle's bytecode."""
     from policyc.compiler.driver.compile.proof_file import BundleProver
 
     progress("proving the bytecode")
@@ -307,7 +307,7 @@ def _prover(
 
 
 def provenance(ready: Prepared, node: str = "", is_bytecode_proved: bool = False) -> Provenance:
-    """What the manifest says of the run; `node` is the node that a bundle is for."""
+    """The manifest's entries about the run; `node` is the node that a bundle is for."""
     read = ready.read
     files = [*read.policies.inputs, *(read.cluster.inputs if read.cluster else ())]
     return Provenance(

@@ -19,7 +19,7 @@ from policyc.ir.plan import LookupPlan, fits
 class Emitted:
     """The target's part: layout, C and seeds.
 
-    The C is there for reading whoever compiles; where LLVM does, its source is the Decision IR.
+    The C is for readers in either case; if LLVM compiles, its source is the Decision IR.
     """
 
     layout: Layout
@@ -29,7 +29,7 @@ class Emitted:
 
     @property
     def plan(self) -> LookupPlan:
-        """What is where, and how large."""
+        """The layouts and their sizes."""
         return self.layout.plan
 
 

@@ -17,7 +17,7 @@ HOSTS_SCHEMA = "policyc.dev/hosts/v1"
 
 @dataclass(frozen=True)
 class Hosts:
-    """Which nodes are subjects: those with an interface here, and with `every_node` all others, too."""
+    """The nodes that are subjects: those with an interface here; with `every_node` all others, too."""
 
     interfaces: tuple[HostEndpoint, ...] = ()
     every_node: bool = False
@@ -45,7 +45,7 @@ NO_HOSTS = Hosts()
 
 
 def hosts_of(hosts: Iterable[HostEndpoint], policies: PolicySet) -> Hosts:
-    """The host interfaces that were given, by name; every node where policies of Cilium guard nodes."""
+    """The host interfaces that were given, by name; every node if Cilium's policies select nodes."""
     return Hosts(tuple(sorted(hosts, key=lambda host: host.name)), guards_nodes(policies))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one run of the compiler reads, and how; known before anything is read."""
+"""The inputs and options of one compiler run, known before anything is read."""
 
 import json
 from typing import Any
@@ -12,7 +12,7 @@ from policyc.ir.fast_dataclass import dataclass
 
 @dataclass(frozen=True)
 class Inputs:
-    """What one run reads. `cluster` empty: policies alone."""
+    """The inputs of one run. `cluster` empty: policies alone."""
 
     policies: tuple[Source, ...]
     cluster: tuple[Source, ...]
@@ -20,7 +20,7 @@ class Inputs:
 
     @property
     def universe(self) -> str:
-        """What endpoints there are: those of the `cluster`, or `symbolic` ones."""
+        """The universe of endpoints: those of the `cluster`, or `symbolic` ones."""
         return "cluster" if self.cluster else "symbolic"
 
 
@@ -37,7 +37,7 @@ def options_json(inputs: Inputs) -> dict[str, Any]:
 
 
 def context_of(inputs: Inputs, target: Target | None = None) -> str:
-    """What runs have in common that ask the same questions, or make the same of them for a target."""
+    """The common context of runs with the same questions, or the same results of them for a target."""
     sources = [[str(source) for source in some] for some in (inputs.policies, inputs.cluster)]
     profile = inputs.options.profile.value if inputs.options.profile else None
     made = [target.backend.value, target.counters.value, profile] if target else []

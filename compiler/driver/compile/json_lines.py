@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON of bundles: an object whose lists have one item a line; quick to write and to compare."""
+"""JSON of bundles: an object whose lists have one item a line; fast to write and to compare."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,7 @@ _ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",",
 
 
 def json_text(value: Mapping[str, Any]) -> str:
-    """The object as text, its members in the order of their names."""
+    """The object as text, its members sorted by name."""
     return joined_members({name: member_text(value[name]) for name in value})
 
 

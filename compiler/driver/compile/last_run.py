@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a run leaves its record for the next one (`rebuild/`), and whether there is one."""
+"""The place where a run leaves its record for the next run (`rebuild/`), and its lookup."""
 
 import sys
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nodes of a cluster, as far as bundles can be made for them."""
+"""The nodes of a cluster for which bundles can be made."""
 
 from policyc.compiler.driver.codes import NO_NODES, NO_SUCH_NODE
 from policyc.compiler.frontend.codes import NAME_INVALID
@@ -12,7 +12,7 @@ from policyc.ir.universe import Universe
 
 
 def node_names(universe: Universe) -> tuple[str, ...]:
-    """The nodes that there are objects for, and those that pods say they are on; sorted."""
+    """The nodes that have objects, and the nodes that pods name; sorted."""
     known = {node.name for node in universe.nodes} | {e.node for e in universe.endpoints}
     return tuple(sorted(known - {""}))
 
@@ -27,7 +27,7 @@ def check_node(name: str, universe: Universe) -> None:
 
 
 def all_nodes(universe: Universe) -> tuple[str, ...]:
-    """Every node; raises InputError where there is none, or a name that no directory may have."""
+    """Every node; InputError if there is none, or one whose name cannot be a directory's."""
     known = node_names(universe)
     if not known:
         finding = NO_NODES.at(Span("--all-nodes", 0, 0))

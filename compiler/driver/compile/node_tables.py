@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a bundle tells the node beside the maps: classifier.json and rules.json.
+"""Files of a bundle for the node beside the maps: classifier.json and rules.json.
 
-The classifier places endpoints nobody has seen; the tier tables in it are folded on the node
-(`runtime/policy/tables.py`) for signatures nobody has seen.
+The classifier places endpoints that appear later. The node folds the tier tables in it
+(`runtime/policy/tables.py`) for signatures that appear later.
 """
 
 from collections.abc import Iterable, Mapping
@@ -74,14 +74,14 @@ def rules_json(decision: DecisionIR) -> dict[str, Any]:
 
 
 def _notes_json(entry: RuleEntry, ids: Mapping[RuleEntry, int]) -> dict[str, Any]:
-    """Of an id with notes, whose id it is without them, and the ids of the rules that made them."""
+    """For an id with notes: its id without them, and the ids of the rules that made them."""
     if not entry.notes:
         return {}
     return {"of": ids[entry.without_notes], "notes": [ids[note] for note in entry.notes]}
 
 
 def rule_json(index: int, entry: RuleEntry) -> dict[str, Any]:
-    """One rule, or named default, as JSON values; `limit` and `log` where it has them."""
+    """One rule, or named default, as JSON values; with `limit` and `log` if it has them."""
     limit = entry.limit
     asked: dict[str, Any] = {}
     if limit:

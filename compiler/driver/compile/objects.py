@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects from C: each distinct text is compiled once a process, and with a build cache once for all.
+"""Objects from C: each distinct text is compiled once per process, and once in all with a build cache.
 
-A kept object depends on the bare text, the headers that travel with it, the options, clang and
-llvm-strip, and on the system's headers: their digests stand in the entry, and are compared before use.
+A cached object depends on the bare text, the headers that travel with it, the options, clang and
+llvm-strip, and the system's headers. Their digests are stored in the entry, and compared before use.
 """
 
 import hashlib
@@ -24,13 +24,13 @@ DATAPATH = "datapath"
 
 @cache
 def datapath_files() -> dict[str, bytes]:
-    """The C that objects are made from, by name; it travels with them."""
+    """The C sources of objects, by name; the bundle contains them."""
     files = sorted(folder_of("policyc.runtime.datapath").iterdir())
     return {item.name: item.read_bytes() for item in files if item.name.endswith((".h", ".c"))}
 
 
 def policy_object(text: str, build_cache: BuildCache | None) -> bytes:
-    """The object of a policy program, whose comments do not matter."""
+    """The object of a first-packet program; comments do not affect it."""
     return _object("policy.bpf.c", bare_text(text), build_cache)
 
 
@@ -42,7 +42,7 @@ def node_object(name: str, build_cache: BuildCache | None) -> bytes:
 
 
 def clang_release(build_cache: BuildCache | None) -> str:
-    """The version of clang; it is asked once for each clang that a build cache has seen."""
+    """The version of clang; it is read once for each clang that a build cache has seen."""
     key = key_of("clang", clang.tool_identity("clang"))
     found = build_cache.get(key) if build_cache else None
     if found is not None:
@@ -78,7 +78,7 @@ def _key(source: str, text: str) -> str:
 
 
 def _unchanged(entry: bytes | None) -> bytes | None:
-    """The object of an entry, if the system's headers are still those it was compiled with."""
+    """The object of an entry, if the system's headers are still those of its compilation."""
     if entry is None:
         return None
     head, _, found = entry.partition(b"\n")
@@ -88,7 +88,7 @@ def _unchanged(entry: bytes | None) -> bytes | None:
 
 @cache
 def _digest(path: Path) -> str:
-    """The SHA-256 of a header, "" where it is gone."""
+    """The SHA-256 of a header, "" if it is gone."""
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:

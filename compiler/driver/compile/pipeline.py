@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The front half of the pipeline: from the Policy IR by way of atoms to the Decision IR."""
+"""The front half of the pipeline: from the Policy IR through atoms to the Decision IR."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ from policyc.ir.vocabulary import vocabulary_of
 
 @dataclass(frozen=True)
 class Decided:
-    """A policy set, what it is decided over, and the decisions."""
+    """A policy set, its partition, and the decisions."""
 
     policies: PolicySet
     universe: Universe | None
@@ -31,8 +31,8 @@ def decide_all(
 ) -> Decided:
     """From the Policy IR to the Decision IR. Without a universe, signatures alone.
 
-    Where `subjects` are given (qualified names of pods), only their rows are there. All are decided
-    where rules make notes: ids with notes are made for the rows that need them.
+    If `subjects` (qualified names of pods) are given, only their rows are included. If rules make notes,
+    all rows are decided, because ids with notes are made for the rows that need them.
     """
     atoms = partition(vocabulary_of(policies), universe, pod_networks)
     if universe is None or subjects is None:
@@ -43,12 +43,12 @@ def decide_all(
         return Decided(policies, universe, decision.atoms, decision)
     local = restricted_atoms(atoms, rows, subjects)
     decision = decide(policies, local, atoms.rows)
-    decision = restrict(decision, tuple(range(len(rows))), subjects)  # for its numbers alone
+    decision = restrict(decision, tuple(range(len(rows))), subjects)  # only for its numbers
     return Decided(policies, universe, decision.atoms, decision)
 
 
 def makes_notes(policies: PolicySet) -> bool:
-    """Whether a rule notes what it does not decide."""
+    """Whether a rule makes notes of flows that it does not decide."""
     return any(
         rule.makes_note
         for tier in policies.tiers

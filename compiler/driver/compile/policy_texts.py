@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The text of policies.json, put together from one text for each policy.
+"""The text of policies.json, built from one text per policy.
 
-The text of a policy depends on no other policy, and where it stands, its file and the line of its name,
-comes last. So the text of a policy that did not change can be kept, also where it moved.
+The text of a policy depends on no other policy. Its position (its file and the line of its name) comes
+last. So the text of an unchanged policy can be reused, even if the policy moved.
 """
 
 from collections.abc import Iterable
@@ -24,15 +24,15 @@ POLICIES_FILE = "policies.json"
 POLICIES_SCHEMA = "policyc.dev/policies/v2"
 _IR = (kind for name in ir.__all__ if isinstance(kind := getattr(ir, name), type))
 TYPES = (*_IR, IntervalSet, Kind, Origin, Protocol, Span)
-"""What items are made of; beside it tuples, sets, mappings, networks and addresses."""
+"""The types inside items, beside tuples, sets, mappings, networks and addresses."""
 _ENCODER = Encoder(TYPES)
 
 
 @dataclass(frozen=True, slots=True)
 class ItemText:
-    """A line of policies.json, in three: `values` are the same wherever the object stands.
+    """A line of policies.json, in three parts: `values` do not depend on the object's position.
 
-    Where it moved, `dataclasses.replace` the file and the line of its name.
+    If it moved, `dataclasses.replace` the file and the line of its name.
     """
 
     values: str
@@ -47,7 +47,7 @@ class ItemText:
 
 @dataclass(frozen=True, slots=True)
 class TierText:
-    """A tier: what it says of itself, and the texts of its policies in their order."""
+    """A tier: its own settings, and the texts of its policies in order."""
 
     name: str
     mode: ir.TierMode
@@ -68,7 +68,7 @@ class TierText:
 
 
 def item_text(value: object, place: Span) -> ItemText:
-    """The text of a value made of TYPES, all of it written as seen from `place`."""
+    """The text of a value made of TYPES, encoded relative to `place`."""
     return ItemText(_ENCODER.members(value, place), place.file, place.line)
 
 

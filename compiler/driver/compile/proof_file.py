@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""proof.json of a bundle: what was proved when it was compiled, of which bytes, resting on what.
+"""proof.json of a bundle: what was proved at compile time, about which bytes, under which assumptions.
 
-No times, paths or facts of the host: a bundle stays the same bytes. It is a statement and no evidence:
-`policyc prove` proves again, and believes nothing that is written here.
+It has no times, paths or facts of the host, so a bundle stays the same bytes. It is a statement, not
+evidence: `policyc prove` proves everything again, and trusts nothing that is written here.
 """
 
 import hashlib
@@ -58,7 +58,7 @@ def proof_text(
 
 @dataclass(frozen=True)
 class BundleProver:
-    """Proves the bytes of a bundle while it is made: what `write_bundle` calls."""
+    """Proves the bytes of a bundle while `write_bundle` makes it."""
 
     decision: DecisionIR
     universe: str
@@ -66,7 +66,7 @@ class BundleProver:
     cache: BuildCache | None = None
 
     def __call__(self, emitted: Emitted, files: Mapping[str, Data]) -> str:
-        """The text of proof.json; InternalError or HostError where a part is not proved."""
+        """The text of proof.json; InternalError or HostError if a part is not proved."""
         maps = tuple(map(as_loaded, emitted.seeds))
         program = bytes(files[POLICY_OBJECT])
         hooks = bytes(files[HOOKS])
@@ -96,7 +96,7 @@ def is_proved_of(name: str) -> bool:
 
 
 def demand(parts: Iterable[ProvedPart]) -> None:
-    """Raise where a part is not proved: nothing is written then."""
+    """Raise if a part is not proved: then nothing is written."""
     for part in parts:
         said = f"{part.lemma}: {'; '.join(part.faults)}"
         if part.status is ProofStatus.REFUTED:

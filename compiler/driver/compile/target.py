@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a bundle is compiled by: C and clang, or LLVM in this process; and what the program counts."""
+"""The compiler of a bundle: clang on C, or LLVM in this process; and the counters of the program."""
 
 from enum import Enum
 from functools import cache as once
@@ -14,7 +14,7 @@ from policyc.ir.errors import HostError
 from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.plan import Counters, LookupPlan
 
-if TYPE_CHECKING:  # the command line knows targets before it is known whether anything is compiled
+if TYPE_CHECKING:  # the command line needs targets before it knows whether anything is compiled
     from policyc.backends.ebpf_c.seeds import Seed
     from policyc.ir.viewed import Verdicts
 
@@ -24,7 +24,7 @@ NODE_OBJECTS = (HOOKS, SOCKETS, XDP)
 
 
 class Backend(Enum):
-    """Who makes the object of the policy program."""
+    """The compiler of the first-packet program."""
 
     C = "c"
     LLVM = "llvm"
@@ -32,13 +32,13 @@ class Backend(Enum):
 
 @dataclass(frozen=True)
 class Target:
-    """The backend, and what is counted for each rule."""
+    """The backend, and the counters for each rule."""
 
     backend: Backend = Backend.C
     counters: Counters = Counters.BYTES
 
     def require(self) -> None:
-        """HostError unless what compiles is there: asked before the work, not after it."""
+        """HostError unless the compiler is installed: checked before the work, not after it."""
         if self.backend is Backend.C:
             from policyc.backends.ebpf_c.clang import find_tool
 
@@ -47,7 +47,7 @@ class Target:
             llvm_release()
 
     def release(self, cache: BuildCache | None) -> dict[str, str]:
-        """Who compiles, for the manifest: {"clang": version} or {"llvm": version}."""
+        """The compiler, for the manifest: {"clang": version} or {"llvm": version}."""
         if self.backend is Backend.C:
             from policyc.compiler.driver.compile import objects
 
@@ -55,7 +55,7 @@ class Target:
         return {"llvm": llvm_release()}
 
     def node_objects(self, cache: BuildCache | None) -> dict[str, bytes]:
-        """NODE_OBJECTS by name; without clang, as they were built beforehand."""
+        """NODE_OBJECTS by name; without clang, the prebuilt ones."""
         if self.backend is Backend.C:
             from policyc.compiler.driver.compile import objects
 
@@ -70,7 +70,7 @@ class Target:
         seeds: "tuple[Seed, ...]",
         cache: BuildCache | None,
     ) -> bytes:
-        """The policy program; `c` is its source, which LLVM does not read."""
+        """The first-packet program; `c` is its source, which LLVM does not read."""
         if self.backend is Backend.C:
             from policyc.compiler.driver.compile import objects
 
@@ -93,7 +93,7 @@ DEFAULT_TARGET = Target()
 
 @once
 def llvm_release() -> str:
-    """The versions of llvmlite and its LLVM; HostError where llvmlite is missing."""
+    """The versions of llvmlite and its LLVM; HostError if llvmlite is missing."""
     try:
         from policyc.backends.llvm.bpf import llvm_version
 

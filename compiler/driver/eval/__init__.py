@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many flows at once by compiled code, and what the lab expects."""
+"""Native evaluation of many flows at once, and the expectations of the lab."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verdicts on flows whose ends may not be fully known, and how they are shown.
+"""Verdicts on flows whose ends may not be fully known, and their output.
 
-What a policy means is decided by `ir/semantics.py` alone; here it is asked once for every way the
-unknown parts of a flow could turn out.
+Only `ir/semantics.py` decides what a policy means. This module evaluates it once for every possible
+value of the unknown parts of a flow.
 """
 
 from collections.abc import Sequence
@@ -44,9 +44,9 @@ ALLOW, DENY, UNKNOWN = "allow", "deny", "unknown"
 
 @dataclass(frozen=True, slots=True)
 class EndAnswer:
-    """What one end says: allow, deny or unknown; `decider` None where it is not the same one.
+    """The verdict of one end: allow, deny or unknown; `decider` None if there are several.
 
-    `effects` are those that the flow has however its unknown parts turn out.
+    `effects` are those that the flow has whatever its unknown parts are.
     """
 
     verdict: str
@@ -54,7 +54,7 @@ class EndAnswer:
     effects: tuple[Effect, ...] = ()
 
     def to_json(self) -> dict[str, object]:
-        """As `--format json` shows it."""
+        """The answer as `--format json` shows it."""
         shown: dict[str, object] = {
             "verdict": self.verdict,
             "rule": None if self.decider is None else decider_json(self.decider),
@@ -76,7 +76,7 @@ class Answer:
     opaque: tuple[OpaqueRule, ...] = ()
 
     def to_json(self) -> dict[str, object]:
-        """As `--format json` shows it."""
+        """The answer as `--format json` shows it."""
         shown: dict[str, object] = {
             "egress": self.egress.to_json(),
             "ingress": self.ingress.to_json(),
@@ -112,7 +112,7 @@ def _whose(unknown: Unknown) -> str:
 
 
 def answer(policies: PolicySet, flow: Flow, nodes: Sequence[Node] = ()) -> Answer:
-    """The verdict; unknown where it depends on what is not known about the flow (A25).
+    """The verdict; unknown if it depends on unknown parts of the flow (A25).
 
     `nodes` are those of the cluster that pods of templates may run on.
     """
@@ -133,7 +133,7 @@ def answer(policies: PolicySet, flow: Flow, nodes: Sequence[Node] = ()) -> Answe
 
 
 def bounds_of(policies: PolicySet) -> tuple[PolicySet, ...]:
-    """The least and the most that the policies allow; one where every rule is understood."""
+    """The lower and the upper bound of the policies; one set if no rule is opaque."""
     if is_understood(policies):
         return (policies,)
     return lower_bound(policies), upper_bound(policies)
@@ -142,7 +142,7 @@ def bounds_of(policies: PolicySet) -> tuple[PolicySet, ...]:
 def _ends(
     sets: Sequence[PolicySet], flow: Flow, direction: Direction, nodes: Sequence[Node]
 ) -> tuple[list[EndVerdict], list[Unknown]]:
-    """The verdicts that one end can have, and what they depend on beside opaque rules."""
+    """The possible verdicts of one end, and the unknown parts they depend on beside opaque rules."""
     found: list[EndVerdict] = []
     reasons: list[Unknown] = []
     for policies in sets:
@@ -155,7 +155,7 @@ def _ends(
 
 
 def between_replicas(flow: Flow) -> Flow:
-    """From a template to itself runs from one replica to another: the same pod would be trivial."""
+    """A flow from a template to itself runs between two replicas: the same pod would be trivial."""
     if isinstance(flow.dst, Endpoint) and flow.dst.is_template and flow.src == flow.dst:
         return replace(flow, dst=replace(flow.dst, name=f"{flow.dst.name} (another replica)"))
     return flow
@@ -176,7 +176,7 @@ def _end_answer(cases: list[EndVerdict]) -> EndAnswer:
 
 
 def named(decider: Decider) -> object:
-    """Who decides, by name: at the two bounds one policy is written in two ways."""
+    """The deciding policy's name: at the two bounds one policy has two forms."""
     match decider:
         case DecidedByRule(tier, policy, direction, index):
             return tier, policy.kind, policy.qualified_name, direction, index
@@ -187,7 +187,7 @@ def named(decider: Decider) -> object:
 
 
 def to_text(shown: Answer) -> str:
-    """The answer for people: the verdict, then who decided it at each end."""
+    """The answer for people: the verdict, then the decider at each end."""
     lines = [printable_line(f"{shown.flow}: {shown.verdict}")]
     for name, end in (("egress", shown.egress), ("ingress", shown.ingress)):
         lines += end_lines(name, end)
@@ -195,7 +195,7 @@ def to_text(shown: Answer) -> str:
 
 
 def end_lines(name: str, end: EndAnswer) -> list[str]:
-    """What one end says, in lines below that of the flow."""
+    """The verdict of one end, in lines below that of the flow."""
     said = f"  {name:<7}  {end.verdict:<7}  {_by_words(end.decider)}"
     effects = (f"  {'':<7}  {effect_words(effect)}" for effect in end.effects)
     return [printable_line(line) for line in (said, *effects)]

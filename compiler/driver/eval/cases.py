@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every way in which the unknown parts of a flow could turn out, as far as the rules concerned see it.
+"""All cases of a flow's unknown parts, as far as the rules concerned distinguish them.
 
-One end's verdict reads the rules that select it. What nobody has said is an address of either end, the
-node that a pod will run on, the labels of that node, and the port that a connection comes from; each is
-replaced by one value of every region that those rules tell apart
+The verdict at one end depends on the rules that select it. Four things may be unknown: an address of
+either end, the node that a pod will run on, the labels of that node, and the source port of the
+connection. Each is replaced by one value for every class of values that those rules distinguish
 (docs/decisions/0005-unknown-addresses.md).
 """
 
@@ -34,7 +34,7 @@ _LAST_PORT = 65535
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Something that nobody has said: of which end, and what; `end` None: of the flow itself."""
+    """An unknown attribute: of which end, and which one; `end` None: of the flow itself."""
 
     what: str
     end: Endpoint | None = None
@@ -47,7 +47,7 @@ NODE_LABELS = "the labels of the node"
 def cases_of(
     policies: PolicySet, flow: Flow, direction: Direction, known: Sequence[Node] = ()
 ) -> tuple[list[Flow], list[Unknown]]:
-    """The flows to ask about for the verdict of one end, and what they differ in.
+    """The cases of a flow for the verdict of one end, and the unknown attributes in which they differ.
 
     `known` are the nodes of the cluster; a pod may also run on one that is not among them.
     """
@@ -77,7 +77,7 @@ def _is_out(direction: Direction) -> bool:
 
 
 def _conditions_of_subjects(policies: PolicySet, subject: End) -> Iterator[Condition]:
-    """What says whether an end is a policy's subject, as far as its node counts."""
+    """The conditions that decide whether an end is a policy's subject, as far as its node counts."""
     if not is_open(subject):
         return
     for policy in (policy for tier in policies.tiers for policy in tier.policies):
@@ -103,7 +103,7 @@ def _read(
     owns: list[Peer],
     peers: list[Peer],
 ) -> Read:
-    """What the rules read of nodes; a pod's own node also gets through to it by default (A22)."""
+    """What the rules read of nodes; by default a pod's own node also reaches it (A22)."""
     found = (leaf for peer in (*owns, *peers) for leaf in leaves(peer))
     relative = any(
         isinstance(leaf, NodePeer) and leaf.where is not Where.ANYWHERE for leaf in found
@@ -116,7 +116,7 @@ def _read(
 
 
 def _by_node(flow: Flow, read: Read, nodes: Nodes) -> tuple[list[Flow], list[Unknown]]:
-    """The ends on nodes of each sort that the rules tell apart, and on the same one or not."""
+    """The ends on nodes of each sort that the rules distinguish, and on the same node or not."""
     if not any(is_open(end) for end in (flow.src, flow.dst)):
         return [flow], []
     cases, ends = placed(flow, read, nodes)
@@ -129,11 +129,11 @@ def _endpoint(flow: Flow, side: str) -> Endpoint | None:
 
 
 Split = Callable[[Flow], list[Flow]]
-"""One flow for each way in which one thing could turn out; only the flow itself where it is known."""
+"""One flow for each possible value of one attribute; only the flow itself if it is known."""
 
 
 def _by_address(side: str, peers: Iterable[Peer]) -> Split:
-    """One address of each region that the blocks of `peers` tell apart."""
+    """One address of each region that the blocks of `peers` distinguish."""
     blocks = [leaf for peer in peers for leaf in leaves(peer) if isinstance(leaf, AddressPeer)]
 
     def split(flow: Flow) -> list[Flow]:
@@ -165,7 +165,7 @@ def _address(number: int, family: int) -> Address:
 
 
 def _by_source_port(rules: Iterable[Rule]) -> Split:
-    """One source port of each region that the rules tell apart."""
+    """One source port of each range that the rules distinguish."""
     read = [rule.source_ports for rule in rules if rule.source_ports is not None]
     starts = {1}
     for ports in read:

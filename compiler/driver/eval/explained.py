@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The walk of a flow whose ends may not be fully known: one for each way that it can turn out."""
+"""The walk of a flow whose ends may not be fully known: one walk for each possible case."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -33,7 +33,7 @@ _UNKNOWN = Choice(
 def explained(
     policies: PolicySet, flow: Flow, nodes: Sequence[Node], universe: UniverseUsed
 ) -> ExplainResult:
-    """Both ends walked; several times where the verdict depends on what is not known (A25)."""
+    """Both ends walked; several times if the verdict depends on unknown parts (A25)."""
     flow = between_replicas(flow)
     egress, out_unknown = _walks(policies, flow, Direction.EGRESS, nodes)
     ingress, in_unknown = _walks(policies, flow, Direction.INGRESS, nodes)
@@ -47,7 +47,7 @@ def explained(
 
 
 def _word(outcomes: set[Action]) -> str:
-    """One word where the outcome is the same; a deny that is sometimes a reject is a deny."""
+    """One word if the outcome is the same; a deny that is sometimes a reject is a deny."""
     if len(outcomes) == 1:
         return next(iter(outcomes)).value
     return Action.DENY.value if all(each.is_deny for each in outcomes) else "unknown"
@@ -56,7 +56,7 @@ def _word(outcomes: set[Action]) -> str:
 def _walks(
     policies: PolicySet, flow: Flow, direction: Direction, nodes: Sequence[Node]
 ) -> tuple[tuple[EndWalk, ...], list[str]]:
-    """A walk for each decider that there can be, and what that depends on."""
+    """A walk for each possible decider, and the unknown parts that it depends on."""
     found: dict[object, EndWalk] = {}
     depends: dict[str, None] = {}
     for bound, reading in zip(bounds_of(policies), _READINGS, strict=False):
@@ -76,18 +76,18 @@ def _walks(
 
 
 _READINGS = ("as strictly as possible", "as permissively as possible")
-"""How opaque rules are read at the lower bound, and at the upper one."""
+"""The reading of opaque rules at the lower bound, and at the upper one."""
 
 
 def _with_reading(walk: EndWalk, assumed: str) -> EndWalk:
-    """The walk with what it assumed of opaque rules."""
+    """The walk with its assumption about opaque rules."""
     if not assumed:
         return walk
     return replace(walk, assumed=f"{walk.assumed}, {assumed}" if walk.assumed else assumed)
 
 
 def _noted(walk: EndWalk, case: Flow, flow: Flow, unknown: Sequence[Unknown]) -> EndWalk:
-    """The walk with what it assumed of the unknown parts."""
+    """The walk with its assumption about the unknown parts."""
     if not unknown or case == flow:
         return walk
     assumed = ", ".join(f"{_what(each)} is {_value(each, case, flow)}" for each in unknown)
@@ -99,7 +99,7 @@ def _what(unknown: Unknown) -> str:
 
 
 def _value(unknown: Unknown, case: Flow, flow: Flow) -> str:
-    """What the unknown part is in this case."""
+    """The value of the unknown part in this case."""
     if unknown.what == SOURCE_PORT:
         return str(case.source_port)
     end = case.src if unknown.end == flow.src else case.dst

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the lab should see: probes between the pods of a cluster, and the reference semantics' answer.
+"""The lab's expectations: probes between the pods of a cluster, and the reference semantics' answers.
 
-No packet is sent here: this is the expectation that `runtime/lab` compares with the wire.
+No packet is sent here: `runtime/lab` compares these expectations with real traffic.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ from policyc.runtime.lab.probes import Family, Outcome, Probe, Protocol
 from policyc.runtime.lab.topology import EXTERNAL, LabEndpoint
 
 UNDECLARED_PORT = 9
-"""A port that no policy of a sane cluster opens by number: what `any port` rules are seen by."""
+"""A port that no policy of a sane cluster opens by number: it shows `any port` rules."""
 _OUTCOMES = {
     Action.ALLOW: Outcome.ALLOWED,
     Action.DENY: Outcome.DENIED,
@@ -29,9 +29,9 @@ ECHO_REQUEST = {4: Service(ICMP_NUMBER, 8 << 8), 6: Service(ICMPV6_NUMBER, 128 <
 
 
 def lab_pods(universe: Universe) -> tuple[Endpoint, ...]:
-    """The pods that can stand in a lab: live ones with an address, not in the host's network."""
+    """The pods that the lab can have: live ones with an address, not in the host's network."""
     return tuple(
-        replace(endpoint, node="", its_node=None)  # the lab has one node, and it is none of these
+        replace(endpoint, node="", its_node=None)  # the lab has one node, which is not one of these
         for endpoint in universe.endpoints
         if endpoint.addresses and not endpoint.host_network
     )
@@ -51,7 +51,7 @@ def _both(pod: Endpoint) -> tuple[IPv4Address | None, IPv6Address | None]:
 
 
 def metadata_of(pods: tuple[Endpoint, ...]) -> dict[str, Mapping[str, object]]:
-    """Each pod's record for the endpoints file, without what the lab knows better."""
+    """Each pod's record for the endpoints file, without the fields that the lab sets."""
     return {
         pod.qualified_name: {
             "namespace": pod.namespace,
@@ -69,7 +69,7 @@ def metadata_of(pods: tuple[Endpoint, ...]) -> dict[str, Mapping[str, object]]:
 
 
 def expected_matrix(policies: PolicySet, pods: tuple[Endpoint, ...]) -> dict[Probe, Outcome]:
-    """Probe -> what the YAML lets come of it, for all pairs of pods and the external client."""
+    """Probe -> the result that the YAML requires, for all pairs of pods and the external client."""
     ends: dict[str, End | None] = {pod.qualified_name: pod for pod in pods}
     ends[EXTERNAL.name] = None
     outside = _ports_opened_to_addresses(policies)
@@ -107,7 +107,7 @@ def _family(family: int) -> Family:
 def _services(
     destination: End | None, outside: tuple[tuple[Protocol, int], ...]
 ) -> Iterator[tuple[Protocol, int]]:
-    """What is tried on a destination: its declared ports, one that is not, and ICMP."""
+    """The services to try on a destination: its declared ports, an undeclared one, and ICMP."""
     if isinstance(destination, Endpoint):
         for port in destination.ports:
             if port.protocol in (Protocol.TCP, Protocol.UDP):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ends of flows for compiled code: each in every place where it may turn out to be.
+"""The ends of flows for native code: each end with all places that it may have.
 
-An end of which all is known has one place. A pod whose address nobody has said has one for each sort of
-addresses that rules tell apart: where all of them have one answer, it is the answer (A25). What depends
-on the node of a pod that nobody has placed is left to the reference semantics.
+An end that is fully known has one place. A pod of unknown address has one place for each sort of
+addresses that rules distinguish. If all places have one answer, that is the answer (A25). If the answer
+depends on the node of a pod that is not placed on a node, the reference semantics decide.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ from policyc.verifier.symbolic.unknown_nodes import (
 )
 
 MOST_PLACES = 64
-"""Of more places in one family, a pod of unknown address is left to the semantics."""
+"""With more places in one family, a pod of unknown address is left to the semantics."""
 Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
@@ -79,22 +79,22 @@ class FlowEnds:
 
     @cached_property
     def is_node(self) -> Flags:
-        """Which ends policies see as nodes."""
+        """The ends that policies treat as nodes."""
         return np.array([is_node(end) for end in self.given])
 
     @cached_property
     def is_open(self) -> Flags:
-        """Which ends run on a node that is not known, or not wholly: perhaps the other end (A22)."""
+        """The ends on a node that is not, or not fully, known: perhaps the other end (A22)."""
         return np.array([is_open(end) for end in self.given])
 
     @cached_property
     def is_anywhere(self) -> Flags:
-        """Which ends have an address that nobody has said."""
+        """The ends of unknown address."""
         return np.array([not _is_known(end) for end in self.given])
 
     @cached_property
     def same(self) -> Numbers:
-        """Equal numbers for equal ends, however they were written."""
+        """Equal numbers for equal ends, however the input writes them."""
         seen: dict[End, int] = {}
         return np.array([seen.setdefault(end, len(seen)) for end in self.given])
 
@@ -104,7 +104,7 @@ def _is_known(end: End) -> bool:
 
 
 def _places(end: End, atoms: AddressAtoms) -> list[End]:
-    """The end with each address of a family that may make a difference; none without an address."""
+    """The end with each address of a family that may matter; none without an address."""
     if not isinstance(end, Endpoint | Node):
         return [end] if end.version == atoms.family else []
     if is_node(end) and (is_open(end) or not _is_known(end)):

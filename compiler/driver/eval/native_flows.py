@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many flows evaluated by compiled code, where it can say what the semantics would.
+"""Many flows evaluated by native code, where it agrees with the semantics.
 
-Takes flows as columns, gives for each the numbers of the verdicts at its source and destination, or of
-none: flows whose verdict may depend on what is not known, or that the tables have no place for, are left
-to the reference semantics. Rules of which the tables say too little leave every flow to them.
+Input: flows as columns. Output, for each flow: the numbers of the verdicts at its source and
+destination, or none. None means that the reference semantics must decide: the verdict may depend on
+unknown attributes, or the tables have no place for the flow. If the tables do not hold enough about some
+rule, the reference semantics decide every flow.
 """
 
 from dataclasses import dataclass
@@ -26,14 +27,14 @@ from policyc.ir.semantics import (
 )
 from policyc.ir.tables import RESERVED_RULES
 
-if TYPE_CHECKING:  # what it needs may not be installed
+if TYPE_CHECKING:  # its dependencies may not be installed
     from policyc.backends.llvm.native import NativeEvaluator
 
 BY_SEMANTICS = -1
-"""Instead of the number of a verdict: a flow that is left to the semantics."""
+"""In place of the number of a verdict: a flow that is left to the semantics."""
 _LEAST_FLOWS = 1000
 _LEAST_WORK = 100_000
-"""Flows times policies (and twenty) from which compiling pays: half a second of the semantics."""
+"""Flows times policies (plus twenty) from which compiling pays: half a second of the semantics."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +47,13 @@ class NativeAnswers:
 
 
 def is_worth_compiling(policies: PolicySet, n_flows: int) -> bool:
-    """Whether so many flows are evaluated sooner by compiled code, compiling included."""
+    """Whether native code evaluates so many flows sooner, compilation included."""
     n_policies = sum(len(tier.policies) for tier in policies.tiers)
     return n_flows >= _LEAST_FLOWS and n_flows * (n_policies + 20) >= _LEAST_WORK
 
 
 def require_native() -> None:
-    """HostError where what compiled code needs is not installed."""
+    """HostError if the dependencies of native code are not installed."""
     missing = missing_for_native()
     if missing:
         raise HostError(
@@ -62,7 +63,7 @@ def require_native() -> None:
 
 
 def missing_for_native() -> str:
-    """What is not installed of llvmlite and numpy; empty where nothing is missing."""
+    """The missing ones of llvmlite and numpy; empty if both are installed."""
     for module in ("llvmlite.binding", "numpy"):
         try:
             import_module(module)
@@ -72,9 +73,9 @@ def missing_for_native() -> str:
 
 
 def why_not_native(policies: PolicySet, *, with_effects: bool = True) -> str:
-    """What the rules ask for that tables do not say; empty where there is nothing.
+    """The requirements of rules that tables do not hold; empty if there are none.
 
-    Without effects, what rules only note beside an action is not missed.
+    Without effects, notes of rules beside an action do not matter.
     """
     for tier in policies.tiers:
         titles = [policy.title for policy in tier.policies]

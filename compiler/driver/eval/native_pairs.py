@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled code as the other evaluator of a listing (`verifier/cluster/recheck.py`)."""
+"""Native code as the second evaluator of a listing (`verifier/cluster/recheck.py`)."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ _NO_PLACE = -1
 
 
 class NativePairs:
-    """The policies compiled for some ends; those that the tables have no place for are passed over."""
+    """The policies compiled for some ends; ends without a place in the tables are skipped."""
 
     def __init__(self, policies: PolicySet, ends: Sequence[tuple[End, int]]) -> None:
         endpoints = dict.fromkeys(end for end, _ in ends if isinstance(end, Endpoint))
@@ -33,7 +33,7 @@ class NativePairs:
 
     @property
     def borders(self) -> Sequence[int]:
-        """Where some diagram has a step."""
+        """The keys at which some diagram has a step."""
         return sorted({lo for diagram in self._decision.diagrams for lo, _ in diagram})
 
     def compare(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verdict words for flows whose ends may have several places: one answer, or none.
 
-The verdict at an end depends on what nobody has said of either end, each in its own way; so every place
-of the source is asked with every place of the destination, and all must say the same.
+The verdict at an end depends on the unknown attributes of either end, independently. So every place of
+the source is evaluated with every place of the destination, and all answers must be equal.
 """
 
 from collections.abc import Iterator
@@ -21,11 +21,11 @@ from policyc.compiler.frontend.flows.columns import FlowColumns
 from policyc.ir.services import is_neighbour_discovery
 
 _CHUNK = 1 << 20
-"""So many combinations of places at a time, unless a single flow has more."""
+"""The number of combinations of places at a time, unless a single flow has more."""
 
 
 class WordsOfFlows:
-    """The words of both ends of each flow, where `is_answered`."""
+    """The words of both ends of each flow, if `is_answered`."""
 
     def __init__(self, ends: FlowEnds, flows: FlowColumns) -> None:
         self.native = NativeEvaluator(ends.ends.decision, ends.ends)
@@ -48,8 +48,10 @@ class WordsOfFlows:
             self._answer_unknown(part)
 
     def _can_be_asked(self, is_discovery: Flags) -> Flags:
-        """All but ends without a place, a node with a pod that may be its own, two replicas of one
-        template, and neighbour discovery to who knows where.
+        """The flows that native code can answer.
+
+        All but: ends without a place, a node with a pod that may be its own, two replicas of one
+        template, and neighbour discovery with an unknown destination.
         """
         ends, src, dst = self._ends, self._src, self._dst
         by_node = ends.is_open[src] & ends.is_node[dst] | ends.is_node[src] & ends.is_open[dst]
@@ -63,7 +65,7 @@ class WordsOfFlows:
         self.egress[at], self.ingress[at] = found.egress, found.ingress
 
     def _answer_unknown(self, at: Numbers) -> None:
-        """Every place with every place; the flows with one answer at each end are answered."""
+        """Every place with every place; flows with one answer at each end are answered."""
         n_dst = self._n_dst[at]
         counts = self._n_src[at] * n_dst
         starts = np.cumsum(counts) - counts
@@ -76,7 +78,7 @@ class WordsOfFlows:
             self.is_answered[at[~is_one]] = False
 
     def _ask(self, at: Numbers, src: Numbers, dst: Numbers) -> Verdicts:
-        """Flows by index, with the places of their ends by number among those of each end."""
+        """Evaluate flows by index, with the places of their ends by number among those of each end."""
         numbers, first, family = self._ends.numbers, self._ends.first, self._family[at]
         sources = numbers[first[self._src[at], family] + src]
         destinations = numbers[first[self._dst[at], family] + dst]
@@ -92,7 +94,7 @@ def _is_one(column: Words, starts: Numbers) -> Flags:
 
 
 def _parts(at: Numbers, counts: Numbers) -> Iterator[Numbers]:
-    """Indices in parts that have not too many combinations together."""
+    """Indices in portions with a limited number of combinations."""
     if len(at):
         ends = np.flatnonzero(np.diff(np.cumsum(counts) // _CHUNK)) + 1
         yield from np.split(at, ends)

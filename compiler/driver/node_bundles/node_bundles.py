@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`compile --all-nodes`: a bundle for each node, and every distinct file once.
 
-The cluster is read, decided and proved once. A node's part of the Decision IR is some of its rows, shown
-to be that by a finite check (`verifier/decision/restriction.py`), and emitted like any other, node by
-node, in this process or in many. Written whole or not at all, as docs/bundle-format.md describes.
+The cluster is read, decided and proved once. A node's part of the Decision IR is some of its rows, which
+a finite check confirms (`verifier/decision/restriction.py`). It is emitted like any other Decision IR,
+node by node, in one process or in many. The output is written atomically, as docs/bundle-format.md
+describes.
 """
 
 import tempfile
@@ -76,12 +77,12 @@ from policyc.verifier.decision.restriction import restriction_faults
 from policyc.verifier.smt.solver_choice import Choice
 
 SHARD = 16
-"""Nodes that are one piece of work: equal files among them travel once."""
+"""The number of nodes in one task: equal files among them are transferred once."""
 
 
 @dataclass(frozen=True)
 class NodesCompiled:
-    """What a run for all nodes made."""
+    """The result of a run for all nodes."""
 
     ready: Prepared
     bundles: tuple[NodeBundle, ...]
@@ -90,7 +91,7 @@ class NodesCompiled:
 
 @dataclass
 class NodeWork:
-    """What all nodes have in common. `shared` are the digests of files that are the same for all."""
+    """The common data of all nodes. `shared` are the digests of files that are the same for all."""
 
     universe: Universe
     decision: DecisionIR
@@ -108,7 +109,7 @@ class NodeWork:
 
     @cached_property
     def classifier_members(self) -> dict[str, str]:
-        """The members of classifier.json as text, but for the rows."""
+        """The members of classifier.json as text, without the rows."""
         value = classifier_json(self.decision)
         return {name: member_text(value[name]) for name in value if name != "rows"}
 
@@ -118,7 +119,7 @@ class NodeWork:
         return item_texts(classifier_json(self.decision)["rows"])
 
     def __getstate__(self) -> dict[str, Any]:
-        """Travels without what each process makes for itself."""
+        """Pickled without the caches that each process makes itself."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
@@ -142,7 +143,7 @@ def compile_all_nodes(
 ) -> NodesCompiled:
     """Write a bundle for each node of the cluster to `out`, which must be new or such a directory.
 
-    `proving`: the bytecode of each is proved, by these solvers.
+    `proving`: the bytecode of each bundle is proved, by these solvers.
     """
     check_node_bundles(out)
     ready = prepare(inputs, progress, cache, target=target)
@@ -187,9 +188,9 @@ def compile_all_nodes(
 def _shared_cache(
     cache: BuildCache | None, jobs: int, executor: str
 ) -> Iterator[BuildCache | None]:
-    """What processes share, so that equal objects are compiled once, also where no cache was given.
+    """A cache for all processes: equal objects are compiled once, also without --cache.
 
-    A worker elsewhere has no such directory, and one process remembers for itself.
+    A worker on another machine has no such directory, and a single process caches in memory.
     """
     if executor:
         yield None
@@ -213,7 +214,7 @@ def _common_files(
 
 
 def bundles_of_nodes(work: NodeWork, nodes: tuple[str, ...]) -> NodesDone:
-    """The bundles of some nodes; run wherever the work is done."""
+    """The bundles of some nodes; runs in whichever process does the work."""
     theirs = work.target.release(None)
     if theirs != work.release:
         raise HostError(

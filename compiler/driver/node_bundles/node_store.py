@@ -2,7 +2,7 @@
 """A directory of node bundles: each distinct file once, by digest, and for each node links to them.
 
 `DIR/index.json` has the nodes and the digests of their manifests, `DIR/objects/sha256/<hex>` every
-distinct file, `DIR/nodes/<node>/...` a bundle of hard links: a copy of it needs nothing else.
+distinct file, and `DIR/nodes/<node>/...` a bundle of hard links: a copy of it needs nothing else.
 """
 
 import errno
@@ -29,7 +29,7 @@ INDEX_SCHEMA = "policyc.dev/node-bundles/v1"
 NODES = "nodes"
 OBJECTS = Path("objects") / "sha256"
 _CANNOT_LINK = frozenset({errno.EMLINK, errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS})
-"""Too many links to one file, or a file system without them: then it is a copy."""
+"""Too many links to one file, or a file system without links: then it is a copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class NodeBundle:
 
 
 class NodeStore:
-    """The directory under construction; `out` is what messages call it."""
+    """The directory under construction; `out` is its name in messages."""
 
     def __init__(self, work: Path, out: Path) -> None:
         self._work = work
@@ -55,11 +55,11 @@ class NodeStore:
 
     @property
     def n_objects(self) -> int:
-        """How many distinct files there are."""
+        """The number of distinct files."""
         return len(self._known)
 
     def add(self, data: Data) -> str:
-        """Keep a file's content; its digest."""
+        """Store a file's content; returns its digest."""
         name = digest(data)
         if name not in self._known:
             with self._failures():
@@ -99,7 +99,7 @@ class NodeStore:
 
 
 def check_node_bundles(out: Path) -> None:
-    """Refuse to replace what is not a directory of node bundles, before any work is done."""
+    """Refuse to replace a directory that is not one of node bundles, before any work is done."""
     try:
         if not out.exists() and not out.is_symlink():
             return

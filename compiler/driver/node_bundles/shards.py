@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One function over many shards: in this process, in several, or on a Dask cluster; the same answers.
 
-Results come in the order of the shards, whoever is done first. The function, what all shards share and
-the shards are pickled, so the function is one of a module. What it raises is raised here.
+Results come in the order of the shards, whichever shard finishes first. The function, the shared data
+and the shards are pickled, so the function must be a module-level function. Its exceptions are raised in
+the caller.
 """
 
 import multiprocessing
@@ -23,7 +24,7 @@ Result = TypeVar("Result")
 
 DASK = "dask://"
 AHEAD = 2
-"""Shards that wait for each process: enough that none is idle, few enough to hold in memory."""
+"""Shards queued per process: enough to keep it busy, few enough to hold in memory."""
 _MEMORY = "it may have run out of memory: give fewer --jobs"
 
 
@@ -36,8 +37,8 @@ def map_shards(
 ) -> Iterator[Result]:
     """`function(shared, shard)` of every shard, in order.
 
-    `executor` is `dask://HOST:PORT`, or empty for `jobs` processes (1: this one). Raises HostError where
-    a worker ends or a cluster cannot be used, InputError for an executor of another form.
+    `executor` is `dask://HOST:PORT`, or empty for `jobs` processes (1: this one). Raises HostError if a
+    worker ends or a cluster cannot be used, InputError for an executor of another form.
     """
     if executor:
         from policyc.compiler.driver.node_bundles.shards_dask import map_on_dask
@@ -61,7 +62,7 @@ def address_of(executor: str) -> tuple[str, int]:
 def _in_processes(
     function: Callable[[Shared, Shard], Result], shared: Shared, shards: Iterable[Shard], jobs: int
 ) -> Iterator[Result]:
-    """Results from processes that end with this generator, whatever ends it."""
+    """Results from processes that end with this generator, however it ends."""
     before = set(multiprocessing.active_children())
     context = multiprocessing.get_context("forkserver")
     pool = ProcessPoolExecutor(jobs, context, _begin, (function, shared))
@@ -78,17 +79,17 @@ def _in_processes(
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
         for child in set(multiprocessing.active_children()) - before:
-            child.terminate()  # at the regular end they are idle; else nobody wants their results
+            child.terminate()  # at the regular end they are idle; else their results are not wanted
             child.join()
 
 
 _work: Callable[[Any], Any]
-"""In a worker: the function, with what all shards share."""
+"""In a worker: the function, with the shared data."""
 
 
 def _begin(function: Callable[[Any, Any], Any], shared: Any) -> None:
-    """Make a worker ready; an interrupt of the terminal is for the parent, which ends its workers."""
-    global _work  # a process has one task, and this is where it is kept
+    """Prepare a worker; the parent handles an interrupt from the terminal, and ends its workers."""
+    global _work  # a process has one task, and it is stored here
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def work(shard: Any) -> Any:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shards on a Dask cluster (dask.distributed), whose workers have this release of policyc installed.
 
-A scheduler runs what anyone who reaches it sends: it belongs on a network that is trusted.
+A scheduler runs any code that a client sends: it belongs on a trusted network.
 """
 
 import platform
@@ -29,7 +29,7 @@ def map_on_dask(
 ) -> Iterator[Result]:
     """`function(shared, shard)` of every shard on the cluster at (host, port), in order.
 
-    Raises HostError where there is no scheduler or worker, or workers have another release.
+    Raises HostError if there is no scheduler or worker, or workers have another release.
     """
     try:
         from distributed import Client, KilledWorker
@@ -47,7 +47,7 @@ def map_on_dask(
         hint = "a worker may have run out of memory: the logs of scheduler and workers say why"
         raise HostError(f"the Dask cluster lost the work: {lost}", hint) from lost
     finally:
-        client.close()  # what is still queued is nobody's any more, and forgotten there
+        client.close()  # shards that are still queued are forgotten on the cluster
 
 
 def _connected(client: Callable[..., Any], address: tuple[str, int]) -> Any:
@@ -61,7 +61,7 @@ def _connected(client: Callable[..., Any], address: tuple[str, int]) -> Any:
 
 
 def _check_workers(client: Any) -> None:
-    """Workers unpickle what we send: with another release they might read it as something else."""
+    """Workers unpickle our data: another release might interpret it differently."""
     try:
         found = client.run(versions)
     except (ImportError, AttributeError) as failure:
@@ -78,6 +78,6 @@ def _check_workers(client: Any) -> None:
 
 
 def versions() -> dict[str, str]:
-    """What must be the same on both ends."""
+    """The versions that must be the same on both ends."""
     found = {name: metadata.version(name) for name in ("policyc", "distributed")}
     return {**found, "Python": platform.python_version()}

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prove: is a bundle what the policies say? Nothing that is stored in the bundle is believed.
+"""Prove: show that a bundle enforces the given policies. Nothing stored in the bundle is trusted.
 
-Policies and cluster are read and decided again; that gives what the bundle has to hold beside its
-policy program, byte by byte. The program and the seeds are proved as they are (`bytecode_proof.py`).
-Of the manifest only the backend and the counters are taken, as a guess at the lookup plan: a wrong guess
-gives another plan, of which the lemmas do not hold.
+Policies and cluster are read and decided again. The result is compared, byte by byte, with all files of
+the bundle except its first-packet program. The program and the seeds are proved as they are
+(`bytecode_proof.py`). Only the backend and the counters are taken from the manifest, as a guess at the
+lookup plan: a wrong guess gives another plan, for which the lemmas do not hold.
 """
 
 import json
@@ -88,15 +88,15 @@ DECISIONS = "Decision IR is the policies"
 TABLES, HOOKS = "files of the node", "objects of the node"
 _SOURCE = "policy.bpf.c"
 _FROM = ("inputs", "options", "files", "proof", "policyc", "clang", "llvm")
-"""What of a manifest says where a bundle is from, and digests: nothing else is loaded by them."""
+"""The manifest's entries about a bundle's origin, and digests: they do not affect the load."""
 _SEARCHED = ("pc_nodes", "pc_cells", "pc_buckets", "pc_usual", "pc_root", "pc_cidr")
-"""The beginnings of the names of maps that the data lemma reads."""
+"""The prefixes of the names of maps that the data lemma reads."""
 _WITH_PLACES = (RULES_FILE, CLASSIFIER_FILE, POLICIES_FILE)
 
 
 @dataclass(frozen=True)
 class ToProve:
-    """A bundle, the files in it by name, and what was read and decided to compare it with."""
+    """A bundle, its files by name, and the input and decisions to compare it with."""
 
     bundle: Bundle
     files: Mapping[str, bytes]
@@ -111,7 +111,7 @@ def read_to_prove(
 ) -> ToProve:
     """Read the bundle, read and decide the policies; InputError for either, with its place.
 
-    `node` is the one that the bundle is to be for, empty for all nodes; None where it may be any.
+    `node` is the node that the bundle must be for, empty for all nodes; None if it may be any.
     """
     try:
         bundle = read_bundle(Path(path))
@@ -140,7 +140,7 @@ def read_to_prove(
 
 
 def _target(path: str, manifest: Mapping[str, Any]) -> Target:
-    """The guess at how it was compiled."""
+    """The target that the bundle was probably compiled for."""
     options = manifest.get("options")
     try:
         if not isinstance(options, dict):
@@ -159,7 +159,7 @@ def _broken(path: str, problem: str, hint: str) -> InputError:
 def prove_bundle(
     given: ToProve, solver: Choice, progress: Progress, cache: BuildCache | None = None
 ) -> ProveResult:
-    """All parts of the proof, the quick ones first; of each, what is wrong with it."""
+    """All parts of the proof, the quick ones first; for each, its faults."""
     parts = [_decisions(given), _tables(given), _node_objects(given, cache)]
     progress("proving the bytecode")
     generation = ProvedGeneration(
@@ -189,13 +189,13 @@ def _universe(ready: Prepared) -> UniverseUsed:
 
 
 def _decisions(given: ToProve) -> ProvedPart:
-    """`prepare` raises where it is not proved."""
+    """`prepare` raises if it is not proved."""
     what = "for every flow, the decisions equal the verdicts of the reference semantics"
     return ProvedPart(DECISIONS, what, ProofStatus.PROVED, given.ready.proof.obligations)
 
 
 def _loaded_maps(given: ToProve) -> Iterator[LoadedMap]:
-    """The maps as the node will make them: what is not as declared is said by `_tables`."""
+    """The maps as the node will make them; `_tables` reports maps that differ from their declaration."""
     for seed in given.emitted.seeds:
         data = given.files.get(f"seeds/{seed.map_name}.bin", b"")
         yield LoadedMap(*_shape(as_loaded(seed)), data)
@@ -206,7 +206,7 @@ def _shape(each: LoadedMap) -> tuple[str, str, int, int, int]:
 
 
 def _tables(given: ToProve) -> ProvedPart:
-    """Every file but the objects is what this release makes of these policies; there are no others."""
+    """Every file but the objects is this release's output for these policies; there are no others."""
     wanted = _wanted_files(given)
     faults = [f"{name} is missing" for name in sorted(wanted.keys() - given.files.keys())]
     faults += [
@@ -224,7 +224,7 @@ def _tables(given: ToProve) -> ProvedPart:
 
 
 def _wanted_files(given: ToProve) -> dict[str, Data]:
-    """What the bundle has to hold beside objects and the manifest."""
+    """The required files of the bundle beside objects and the manifest."""
     ready, emitted = given.ready, given.emitted
     texts = node_texts(ready.decided.decision) | ready.texts
     files: dict[str, Data] = {f"{DATAPATH}/{name}": data for name, data in datapath_files().items()}
@@ -238,12 +238,12 @@ def _wanted_files(given: ToProve) -> dict[str, Data]:
 
 
 def _is_proved_as_data(name: str) -> bool:
-    """A seed that the data lemma reads: it may be other bytes, if they say the same."""
+    """A seed that the data lemma reads: its bytes may differ, if they mean the same."""
     return name.startswith(tuple(f"seeds/{each}" for each in _SEARCHED))
 
 
 def _is_same(given: ToProve, name: str, wanted: bytes) -> bool:
-    """The same bytes; or the same but for the paths by which the policies were named."""
+    """The same bytes; or the same except for the paths of the policies."""
     found = given.files[name]
     if found == wanted:
         return True
@@ -258,7 +258,7 @@ def _is_same(given: ToProve, name: str, wanted: bytes) -> bool:
 
 
 def _value(data: bytes) -> Any:
-    """A file as JSON. ValueError where it is none, or says something twice."""
+    """A file as JSON. ValueError if it is not JSON, or repeats a key."""
     return json.loads(data.decode("utf-8"), object_pairs_hook=_members)
 
 
@@ -270,12 +270,12 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    """By which values are compared: to Python 4 is 4.0, and 0 is false."""
+    """A text by which values are compared: in Python, 4 equals 4.0, and 0 equals false."""
     return json.dumps(value, sort_keys=True)
 
 
 def _without_files(value: Any) -> Any:
-    """A value without the paths in its places, which are what has a file and a line."""
+    """A value without the paths in its places: objects with a file and a line."""
     if isinstance(value, dict):
         is_place = "line" in value
         return {
@@ -287,7 +287,7 @@ def _without_files(value: Any) -> Any:
 
 
 def _wrong_members(given: ToProve) -> Iterator[str]:
-    """The members of the manifest by which something is loaded, and that are not as they should be."""
+    """The members of the manifest that affect the load and differ from the required ones."""
     wanted = json.loads(manifest_file({}, given.emitted, given.provenance, {}))
     for name in sorted((wanted.keys() | given.manifest.keys()) - set(_FROM)):
         if _text(given.manifest.get(name)) != _text(wanted.get(name)):
@@ -295,7 +295,7 @@ def _wrong_members(given: ToProve) -> Iterator[str]:
 
 
 def _node_objects(given: ToProve, cache: BuildCache | None) -> ProvedPart:
-    """They are the same for every policy: those that this release makes, or that were built for it."""
+    """They are the same for every policy: those that this release makes, or prebuilt ones."""
     what = "hooks, socket hooks and XDP equal those of this release, byte by byte"
     known: dict[str, list[bytes]] = {name: [] for name in NODE_OBJECTS}
     missing = ""
@@ -317,9 +317,9 @@ def _node_objects(given: ToProve, cache: BuildCache | None) -> ProvedPart:
 
 
 def signed(given: ToProve, result: ProveResult, key: "Ed25519PrivateKey") -> str:
-    """The envelope of a proof: which bundle, by the digest of its manifest, and what was proved of it.
+    """The envelope of a proof: the bundle, by the digest of its manifest, and what was proved of it.
 
-    It has no time: when it was signed says nothing about what it says.
+    It has no time: the time of the signature does not affect the statement.
     """
     if result.status is not ProofStatus.PROVED:
         raise ValueError("only a complete proof can be signed")
@@ -340,5 +340,5 @@ def signed(given: ToProve, result: ProveResult, key: "Ed25519PrivateKey") -> str
 
 
 def exit_code_of(result: ProveResult) -> int:
-    """0 where all is proved, 1 where a part is refuted, 3 where nobody could decide."""
+    """0 if all is proved, 1 if a part is refuted, 3 if no solver could decide."""
     return {ProofStatus.PROVED: 0, ProofStatus.REFUTED: 1, ProofStatus.UNDECIDED: 3}[result.status]

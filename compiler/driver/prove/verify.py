@@ -45,7 +45,7 @@ NO_INTENTS = "no intent: no solver query"
 
 @dataclass(frozen=True, slots=True)
 class VerifyOptions:
-    """How intents are decided. `is_symbolic`: for every cluster, whatever cluster is given."""
+    """The options of a decision. `is_symbolic`: for every cluster, whatever cluster is given."""
 
     is_symbolic: bool
     pod_networks: tuple[Network, ...] = ()
@@ -54,16 +54,16 @@ class VerifyOptions:
 
 @dataclass(frozen=True, slots=True)
 class ToVerify:
-    """What was read: policies, perhaps a cluster, and the intents."""
+    """The input: policies, perhaps a cluster, and the intents."""
 
     read: Read
     intents: IntentInput
 
 
 def read_to_verify(inputs: Inputs, sources: Sequence[Source]) -> ToVerify:
-    """Everything, or InputError with the findings of all that was read.
+    """The whole input, or InputError with the findings of all that was read.
 
-    Intents that stand beside the policies are decided as well; a file that is named twice is read once.
+    Intents beside the policies are decided as well; a file that is named twice is read once.
     """
     findings: list[Diagnostic] = []
     read: Read | None = None
@@ -86,7 +86,7 @@ def read_to_verify(inputs: Inputs, sources: Sequence[Source]) -> ToVerify:
 
 
 def _beside(texts: Sequence[IntentText], sources: Sequence[Source]) -> list[IntentText]:
-    """The intents among policies, but for those in files that are read for their intents."""
+    """The intents among policies, except those in files that are read for their intents."""
     named = [path_name(source.path) for source in sources if isinstance(source, PathSource)]
     return [text for text in texts if not _is_in(text.passage.text.span(0, 1).file, named)]
 
@@ -137,7 +137,7 @@ def _universe(read: Read) -> Universe:
 
 
 def pod_networks(read: Read, options: VerifyOptions) -> tuple[Network, ...]:
-    """Where pods have their addresses: as given, and as the cluster's nodes say."""
+    """The pods' networks: as given, and from the cluster's nodes."""
     nodes = read.cluster.nodes if read.cluster is not None else ()
     said = [network for node in nodes for network in node.pod_cidrs]
     return tuple(dict.fromkeys([*options.pod_networks, *said]))
@@ -153,7 +153,7 @@ def _universe_used(read: Read, options: VerifyOptions) -> UniverseUsed:
 
 
 def _notes(read: Read, options: VerifyOptions) -> tuple[str, ...]:
-    """What a reader should know of the answers as a whole."""
+    """Facts for the reader about the answers as a whole."""
     notes = []
     if not any(tier.policies for tier in read.policies.policies.tiers):
         notes.append("the input has no policy: every connection is allowed")
@@ -164,7 +164,7 @@ def _notes(read: Read, options: VerifyOptions) -> tuple[str, ...]:
 
 
 def exit_code_of(result: VerifyResult) -> int:
-    """1 where an intent is broken or vacuous, else 3 where one is undecided, else 0."""
+    """1 if an intent is broken or vacuous, else 3 if one is undecided, else 0."""
     found = {answer.status for answer in result.intents}
     if found & {IntentStatus.BROKEN, IntentStatus.VACUOUS}:
         return 1

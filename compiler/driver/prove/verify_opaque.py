@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Intents where rules are opaque: what holds under every reading, what none keeps, and what is open.
+"""Intents with opaque rules: those that every reading keeps, that every reading breaks, and the rest.
 
-The more is allowed, the more of what `always` promises is kept, and the less of what other intents
-promise. So an intent holds where it holds at the bound that is worst for it, and is broken where it is
-broken at the bound that is best for it.
+More allowed flows help intents with `always`, and hurt all other intents. So an intent holds if it holds
+at the bound that is worst for it, and is broken if it is broken at the bound that is best for it.
 """
 
 from collections.abc import Callable, Sequence
@@ -49,7 +48,7 @@ def _asked(
 
 
 def _together(policies: PolicySet, worst: IntentAnswer, best: IntentAnswer) -> IntentAnswer:
-    """The answer under every reading, from those at the bound worst for the intent, and the best."""
+    """The answer under every reading, from the answers at the worst and the best bound."""
     if IntentStatus.UNDECIDED in (worst.status, best.status):
         return worst if worst.status is IntentStatus.UNDECIDED else best
     if worst.status is IntentStatus.VACUOUS or best.status is IntentStatus.BROKEN:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile again after a few policies changed, from what the last run left in the build cache."""
+"""Incremental compilation after a few policies changed, from the record in the build cache."""

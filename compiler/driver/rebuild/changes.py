@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which documents of the input are not those of the record, and the policies in them, read again."""
+"""The documents of the input that differ from the record, and the policies in them, read again."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
@@ -30,16 +30,16 @@ from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.policy import Policy
 
 MOST_CHANGED = 32
-"""Changed documents; where there are more, everything is read."""
+"""The limit of changed documents; beyond it, everything is read."""
 
 
 @dataclass
 class Input:
-    """The input of today beside the record's; policies by their places in the record.
+    """The current input beside the record's; policies by their places in the record.
 
-    `inputs` is what the manifest says of the files of policies, `owners` are the policies of each
-    file's documents, `changed` those whose text is another, `moved` says by how many lines a policy
-    moved, if it did.
+    `inputs` are the manifest's entries about the files of policies. `owners` are the policies of each
+    file's documents. `changed` are the policies whose text changed. `moved` gives the number of lines by
+    which a policy moved, if it did.
     """
 
     files: Sequence[Content]
@@ -50,7 +50,7 @@ class Input:
     _split: dict[int, Documents] = field(default_factory=dict)
 
     def owner_at(self, file: int, line: int) -> int | None:
-        """The policy of the document that a line of a file is in, if that is one."""
+        """The policy of the document that a line of a file is in, if it has one."""
         documents = self.documents(file)
         if documents is None:
             return None
@@ -79,7 +79,7 @@ class Input:
 
 
 def input_of(record: Record, policies: Sequence[Source], cluster: Sequence[Source]) -> Input | None:
-    """What changed; None where it is more than the text of some documents with a policy each."""
+    """The changes; None if more changed than the text of some documents with a policy each."""
     given, objects = contents_again(policies), contents_again(cluster)
     values = record.values
     if given is None or objects is None:
@@ -117,14 +117,14 @@ def _inputs(files: Iterable[Content]) -> list[list[str]]:
 
 @dataclass(frozen=True)
 class ReadAgain:
-    """Policies by their places in the record, and what is said of their documents."""
+    """Policies by their places in the record, and the findings about their documents."""
 
     policies: dict[int, Policy]
     said: dict[int, list[Diagnostic]]
 
 
 def read_again(given: Input, wanted: Iterable[int], options: ReadOptions) -> ReadAgain | None:
-    """These policies, from their documents of today; None where one is wrong."""
+    """These policies, from their current documents; None if one has mistakes."""
     by_file: dict[int, list[int]] = {}
     for owner in wanted:
         file, at = given.places[owner]

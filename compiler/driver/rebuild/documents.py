@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The documents of a YAML file, told apart without parsing it.
+"""The documents of a YAML file, split without parsing.
 
-A line `---` begins a document wherever it stands: no scalar may have it at the beginning of a line
-(YAML 1.2, 9.1.2). Where a file has anything else that ends documents or lines, it is not taken apart.
+A line `---` begins a document wherever it stands: no scalar may have it at the beginning of a line (YAML
+1.2, 9.1.2). A file with any other document or line terminator is not split.
 """
 
 import hashlib
@@ -15,9 +15,9 @@ from policyc.ir.fast_dataclass import dataclass
 DIGEST_BYTES = 32
 _MARK, _NEXT = b"---", b"\n---"
 _UNSURE = (b"\r", b"\n...", b"\n%")
-"""Other ends of lines, ends of documents, directives."""
+"""Other line ends, document ends, directives."""
 _UNSURE_TOO = (b"\xef\xbb\xbf", b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9")
-"""Marks of byte order and other ends of lines, which are not ASCII."""
+"""Byte order marks and other line ends, which are not ASCII."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Document:
 
 
 class Documents(Sequence[Document]):
-    """The documents of a file, whose text is taken from it when it is asked for.
+    """The documents of a file, whose text is extracted on demand.
 
     `lines` are the numbers of their first lines.
     """
@@ -47,36 +47,36 @@ class Documents(Sequence[Document]):
     def __getitem__(self, at: slice) -> Sequence[Document]: ...
 
     def __getitem__(self, at: int | slice) -> Document | Sequence[Document]:
-        """One document, or several."""
+        """One document, or a slice."""
         if isinstance(at, slice):
             return [self[each] for each in range(len(self))[at]]
         return Document(self.lines[at], self._data[self._ends[at] : self._ends[at + 1]])
 
     def digests(self) -> Iterator[bytes]:
-        """What tells each from documents of other text, wherever they stand."""
+        """Digests that distinguish documents by text, not by position."""
         whole, sha256 = memoryview(self._data), hashlib.sha256
         for begin, end in pairwise(self._ends):
             yield sha256(whole[begin:end]).digest()
 
 
 KnownDocument = tuple[bytes, int, int]
-"""What is known of a document: its digest, its first line, and its policy, or -1."""
+"""The known facts of a document: its digest, its first line, and its policy, or -1."""
 
 
 def documents_of(data: bytes) -> Documents | None:
-    """The documents of a file, in order; empty ones, too. None where only a parser could tell."""
+    """The documents of a file, in order, including empty ones. None if only a parser could split it."""
     unsure = _UNSURE if data.isascii() else _UNSURE + _UNSURE_TOO
     if data.startswith((b"...", b"%")) or any(mark in data for mark in unsure):
         return None
     if b"&" in data and b"*" in data:
-        return None  # what aliases stand for is counted over the whole file
+        return None  # the expansion of aliases is limited over the whole file
     begins: list[int] = []
     lines: list[int] = []
     line, begin = 1, 0
     while begin < len(data):
         behind = begin + len(_MARK)
         if data.startswith(_MARK, begin) and data[behind : behind + 1] not in (b"\n", b""):
-            return None  # something stands behind the marker
+            return None  # there is text after the marker
         begins.append(begin)
         lines.append(line)
         end = data.find(_NEXT, begin) + 1 or len(data)
@@ -85,7 +85,7 @@ def documents_of(data: bytes) -> Documents | None:
 
 
 def together(documents: Sequence[Document]) -> bytes:
-    """The documents, ascending, as one file in which each stands on its lines."""
+    """The documents, ascending, as one file in which each keeps its lines."""
     out: list[bytes] = []
     line = 1
     for document in documents:

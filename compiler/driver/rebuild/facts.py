@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What there is to know of one policy, once it was compiled: what it reads, and its part of each file.
+"""The facts of one compiled policy: the fields that it reads, and its part of each file.
 
-The texts have the ids of rules and the lines as they were when it was compiled.
+The texts have the ids of rules and the lines as of the run that compiled it.
 """
 
 import re
@@ -25,11 +25,14 @@ SEPARATOR = ",\n"
 """Between the items of a list, such as the entries of one policy."""
 _ID = r'(?<=[{,]"id":)\d+|(?<=[{,]"rule":)\d+'
 _LINE = r'(?<=[{,]"line":)\d+'
-"""The values of members: in a JSON string the quotes would have backslashes before them."""
+"""The values of members: in a JSON string, their quotes would need backslashes."""
 
 
 class Reads(NamedTuple):
-    """What the rules of one direction read, as indices of the vocabulary in the order of first use."""
+    """The selectors, blocks and ports that the rules of one direction read, as vocabulary indices.
+
+    They are in the order of first use.
+    """
 
     bits: Sequence[int] = ()
     blocks: Sequence[int] = ()
@@ -44,7 +47,7 @@ class Reads(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a policy's name stands; `path` in the API's notation."""
+    """The place of a policy's name; `path` in the API's notation."""
 
     file: str
     line: int
@@ -54,7 +57,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PolicyTexts:
-    """What a policy has in classifier.json, rules.json and policies.json."""
+    """A policy's part of classifier.json, rules.json and policies.json."""
 
     table: str
     entries: str
@@ -64,8 +67,8 @@ class PolicyTexts:
 class PolicyFacts(NamedTuple):
     """One policy. `first_rule` is the id of its first rule, its others follow, ingress first.
 
-    `told_apart` are the kinds of which it tells services apart. `texts` have the ids and lines of the
-    run that made them: `first_rule` is the id of the first rule then, `first_line` the line of the name.
+    `told_apart` are the kinds whose services it distinguishes. `texts` have the ids and lines of the run
+    that made them: `first_rule` is the id of the first rule then, `first_line` the line of the name.
     None: they are in the record.
     """
 
@@ -82,12 +85,12 @@ class PolicyFacts(NamedTuple):
     texts: PolicyTexts | None = None
 
     def reads(self, direction: Direction) -> Reads:
-        """What it reads in one direction."""
+        """The selectors, blocks and ports that it reads in one direction."""
         return self.ingress if direction is Direction.INGRESS else self.egress
 
     @property
     def n_rules(self) -> int:
-        """Its rules in both directions."""
+        """The number of its rules in both directions."""
         return self.ingress.rules + self.egress.rules
 
 
@@ -120,7 +123,7 @@ def facts_of(
     entries: Iterable[RuleEntry],
     vocabulary: Vocabulary,
 ) -> PolicyFacts:
-    """The facts of a policy, from its table and the entries of its rules, which are one id apart."""
+    """The facts of a policy, from its table and the entries of its rules, which have consecutive ids."""
     rules = [rule.rule for d in Direction for rule in table.rules(d)]
     first = rules[0] if rules else 0
     alone = TierTable(tier.name, tier.mode, tier.unmatched, (table,))
@@ -147,7 +150,7 @@ def facts_of(
 
 
 def shifted(text: str, facts: PolicyFacts, first: int) -> str:
-    """A text where `first` is the id of the policy's first rule."""
+    """A text with `first` as the id of the policy's first rule."""
     ids, lines = first - facts.first_rule, facts.place.line - facts.first_line
     if ids and facts.n_rules:
         text = re.sub(_ID, lambda found: str(int(found[0]) + ids), text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of a run that can be read again, and give the same again."""
+"""The files of a run that can be read again with the same content."""
 
 import stat
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ from policyc.ir.diagnostics import Report
 
 
 def contents_again(sources: Sequence[Source]) -> list[Content] | None:
-    """The files that sources name; None where one is no file of a disk, or cannot be read.
+    """The files that sources name; None if one is not a regular file, or cannot be read.
 
-    Nothing is read of a stream, which could not be read once more, such as a FIFO, or standard input by
-    its path. No two files have one name, as it is shown and stored.
+    A stream is never read, because it cannot be read again: a FIFO, or standard input by its path. No
+    two files have one name, as it is shown and stored.
     """
     report = Report()
     paths = [source for source in sources if isinstance(source, PathSource)]
@@ -36,7 +36,7 @@ def contents_again(sources: Sequence[Source]) -> list[Content] | None:
 
 
 def _is_regular(path: str) -> bool:
-    """Whether a path is that of a file, and not of what a process has open."""
+    """Whether a path is that of a file, and not of a process's open descriptor."""
     try:
         is_file = stat.S_ISREG(Path(path).stat().st_mode)
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was said of the policies of a run, kept with the policy whose document it is about.
+"""The findings about the policies of a run, stored with the policy whose document they are about.
 
-Only what is said of a document by itself, whatever else there is: that is said again of the same text.
+Only findings that depend on one document alone are stored: the same text gives them again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ Said = Mapping[int, Sequence[Diagnostic]]
 def said_of_documents(
     given: Input, findings: Sequence[Diagnostic], options: ReadOptions
 ) -> Said | None:
-    """The findings of a run by policy; None where one is more than what its document alone gives."""
+    """The findings of a run by policy; None if one depends on more than its document."""
     if not findings:
         return {}
     names = [file.name for file in given.files]
@@ -38,7 +38,7 @@ def said_of_documents(
 
 
 def in_order(said: Said) -> list[Diagnostic]:
-    """All findings as a run shows them: by place, then in the order in which they were made."""
+    """All findings in display order: by place, then in the order in which they were made."""
     found = [finding for owner in sorted(said) for finding in said[owner]]
     return sorted(found, key=lambda finding: finding.span)
 
@@ -49,7 +49,7 @@ def said_json(said: Said) -> dict[str, Any]:
 
 
 def said_from(value: Mapping[str, Any], files: Mapping[int, str], moved: Mapping[int, int]) -> Said:
-    """What `said_json` wrote, of documents in these files that moved by so many lines."""
+    """The findings that `said_json` wrote, for documents in these files that moved by so many lines."""
     return {
         owner: [_from(each, files[owner], moved.get(owner, 0)) for each in findings]
         for owner, findings in ((int(owner), findings) for owner, findings in value.items())

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The short way of `policyc compile --cache`: only what a change of some policies touches.
+"""Incremental build of `policyc compile --cache`: only the parts that changed policies affect.
 
-Where the changed documents read no selector, block or named port that no policy read before, rows and
-columns stay. Then only those policies are read, only the rows that they select are decided and proved
-(with the policies that select them, too), and everything else is copied from the record of an earlier
-run, what was said of the documents included. Wherever that does not hold, the whole way does it. Both
-write the same bytes.
+If the changed documents read no selector, block or named port that no policy read before, rows and
+columns stay. Then only the changed policies are read. Only the rows that they select are decided and
+proved (with the other policies that select those rows). Everything else, findings about documents
+included, is copied from the record of an earlier run. In all other cases the full build runs. Both write
+the same bytes.
 """
 
 from collections import Counter
@@ -81,9 +81,9 @@ PROFILE = "kubernetes"
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """What a run on the short way made. `rows_anew` of the rows were decided and proved in it.
+    """The result of an incremental build. `rows_anew` of the rows were decided and proved in it.
 
-    `findings` are those that the whole way would have made.
+    `findings` are those that a full build would have made.
     """
 
     findings: tuple[Diagnostic, ...]
@@ -102,7 +102,7 @@ class Rebuilt:
 
 @dataclass(frozen=True)
 class _Changed:
-    """The facts of all policies today, and the decision on the rows that changed."""
+    """The current facts of all policies, and the decision on the rows that changed."""
 
     facts: Policies
     anew: Anew
@@ -111,7 +111,7 @@ class _Changed:
 
 
 def rebuild(inputs: Inputs, out: Path, cache: BuildCache, target: Target) -> Rebuilt | None:
-    """Write the bundle where an earlier run left enough for it; None where it did not.
+    """Write the bundle if an earlier run left a sufficient record; None if not.
 
     `cache` is filled and trimmed, and left open.
     """
@@ -158,7 +158,7 @@ def _changed(record: Record, given: Input, inputs: Inputs, cache: BuildCache) ->
     proof = prove_rows(PolicySet((tier,)), anew.decision, ledger)
     ledger.close()
     if not isinstance(proof, Proved):
-        return None  # the whole way says what is wrong
+        return None  # the full build reports the mistakes
     facts = _facts(record, given, anew, policies)
     then, now = record.policies.subjects, facts.subjects
     chosen = wanted.rows, wanted.policies
@@ -174,7 +174,7 @@ def _changed(record: Record, given: Input, inputs: Inputs, cache: BuildCache) ->
 def _said(
     record: Record, given: Input, said: Said, policies: Mapping[int, Policy]
 ) -> tuple[Diagnostic, ...]:
-    """What is said of all documents: of those that were read, and of the others as before."""
+    """The findings about all documents: new ones of those read, recorded ones of the others."""
     before = record.values["said"]
     kept = {owner: each for owner, each in before.items() if int(owner) not in policies}
     files = {int(owner): record.policies[int(owner)].place.file for owner in kept}
@@ -195,7 +195,7 @@ def _decided(record: Record, wanted: Affected, tier: Tier) -> Anew:
 
 
 def _facts(record: Record, given: Input, anew: Anew, policies: dict[int, Policy]) -> Policies:
-    """The facts of every policy today."""
+    """The current facts of every policy."""
     facts: dict[int, PolicyFacts] = {}
     for at, lines in given.moved.items():
         before = record.policies[at]
@@ -251,7 +251,7 @@ def _write(
 
 
 def _columns_in_words(record: Record, anew: Anew) -> Columns:
-    """What the comments say of the columns of rows that are as they were."""
+    """The comments' text about the columns of unchanged rows."""
     found = {}
     for name, rows in record.values["columns_in_words"].items():
         row_ids = record.frames.directions[Direction(name)].row_ids

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The partition of a run as JSON values and back: vocabulary, address atoms, rows, columns.
 
-Only of what NetworkPolicies can read: label selectors, blocks and named ports.
+It covers only what NetworkPolicies can read: label selectors, blocks and named ports.
 """
 
 import json
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 def partition_json(atoms: Atoms, blobs: Blobs) -> dict[str, Any] | None:
-    """The partition as JSON values; None where rules read more than NetworkPolicies can."""
+    """The partition as JSON values; None if rules read more than NetworkPolicies can."""
     v = atoms.vocabulary
     plain = all(selector.condition == ALWAYS for selector in v.selectors)
     if not plain or v.reads_nodes or v.own_blocks or v.node_conditions:
@@ -120,7 +120,7 @@ def _endpoints(columns: Iterable[Column]) -> Iterator[EndpointColumn]:
 def _columns(
     columns: Sequence[Column], named: Mapping[NamedNumbers, int], blobs: Blobs
 ) -> list[Any]:
-    """Whether each is of an endpoint, its family and atom; of endpoints their bits and named ports."""
+    """Whether each is of an endpoint, its family and atom; for endpoints also bits and named ports."""
     kinds = bytes(2 * column.family + isinstance(column, EndpointColumn) for column in columns)
     endpoints = list(_endpoints(columns))
     return [
@@ -143,7 +143,7 @@ def _columns_from(value: list[Any], named: list[NamedNumbers], blobs: Blobs) -> 
 
 
 class _Places(Mapping[T, int]):
-    """Where each value stands, found by its text."""
+    """The position of each value, found by its text."""
 
     def __init__(self, values: Sequence[T], text: Callable[[T], str]) -> None:
         assert isinstance(values, Made)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The facts of all policies of a run, each made when it is asked for: a short run asks for few.
+"""The facts of all policies of a run, each decoded on first use: an incremental run uses few.
 
-What is read of every policy is kept as numbers beside them.
+Facts that are read for every policy are stored as numbers beside them.
 """
 
 import json
@@ -20,10 +20,10 @@ from policyc.compiler.driver.rebuild.shapes import (
 
 
 class Policies(Sequence[PolicyFacts]):
-    """The facts of all policies, in their order.
+    """The facts of all policies, in order.
 
-    Of each, `subjects` has the subject, `rules` how many rules it has, and `told_apart` the kinds that
-    it tells apart, as a mask. `changed` are those that are not as they were in the record.
+    For each, `subjects` has the subject, `rules` the number of its rules, and `told_apart` the kinds
+    that it distinguishes, as a mask. `changed` are those that differ from the record.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Policies(Sequence[PolicyFacts]):
     def __getitem__(self, at: slice) -> Sequence[PolicyFacts]: ...
 
     def __getitem__(self, at: int | slice) -> PolicyFacts | Sequence[PolicyFacts]:
-        """The facts of one policy, or of several."""
+        """The facts of one policy, or of a slice."""
         if isinstance(at, slice):
             return [self[each] for each in range(len(self))[at]]
         if at not in self._known:
@@ -55,7 +55,7 @@ class Policies(Sequence[PolicyFacts]):
         return self._known[at]
 
     def with_changes(self, changed: Mapping[int, PolicyFacts]) -> "Policies":
-        """The same with other facts of some."""
+        """A copy with other facts for some policies."""
         numbers = tuple(array("I", each) for each in self._numbers)
         for at, facts in changed.items():
             for each, number in zip(numbers, _numbers(facts), strict=True):

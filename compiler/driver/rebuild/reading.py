@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether changed policies read what policies read before: then no row, column or address changes.
 
-The same selectors, blocks and named ports in the same order of first use, for the same sides.
+The test: the same selectors, blocks and named ports in the same order of first use, for the same sides.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ from policyc.ir.vocabulary import Vocabulary
 
 
 def is_known(policy: Policy, vocabulary: Vocabulary) -> bool:
-    """Whether the vocabulary has all that a NetworkPolicy reads."""
+    """Whether the vocabulary has everything that a NetworkPolicy reads."""
     for direction in Direction:
         for rule in policy.rules(direction):
             for leaf in (leaf for peer in rule.peers for leaf in leaves(peer)):
@@ -43,7 +43,7 @@ def reads_namespace_labels(policy: Policy) -> bool:
 
 
 def reads_as_before(facts: Policies, before: Policies) -> bool:
-    """Whether each policy reads what it read: then all of them do, in the same order."""
+    """Whether each policy reads what it read before: then all of them do, in the same order."""
     return all(
         (each.subject, each.ingress, each.egress) == (was.subject, was.ingress, was.egress)
         for was, each in ((before[at], each) for at, each in facts.changed.items())
@@ -71,7 +71,7 @@ def reads_the_same(facts: Sequence[PolicyFacts], vocabulary: Vocabulary, frames:
 
 
 def _is_in_order(found: Iterable[int], count: int) -> bool:
-    """Whether all of so many are there, each for the first time after those before it."""
+    """Whether the numbers up to a count all occur, in the order of first use."""
     return list(dict.fromkeys(found)) == list(range(count))
 
 

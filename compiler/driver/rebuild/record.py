@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run leaves for the next one: its input by digests, what it decided, its part of each file.
+"""The record of a run for the next run: input digests, decisions, and each policy's part of each file.
 
-A record is JSON values and bytes, one entry of the build cache. It is written by a run that proved all
-of it, and read by runs of the same release with the same paths and options.
+A record is JSON values and bytes, one entry of the build cache. A run writes it after it proved
+everything. Runs of the same release with the same paths and options read it.
 """
 
 import json
@@ -40,7 +40,7 @@ Default = tuple[Direction, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Record:
-    """`values` are JSON values (made by `recording.py`); some of them name bytes in `blobs`."""
+    """`values` are JSON values (made by `recording.py`); some of them refer to bytes in `blobs`."""
 
     values: Mapping[str, Any]
     blobs: Blobs = field(repr=False)
@@ -52,24 +52,24 @@ class Record:
 
     @cached_property
     def files(self) -> dict[str, FileOfPolicies]:
-        """The files that say something of each policy, by name."""
+        """The files with a part for each policy, by name."""
         files = self.values["files"]
         return {name: file_from(value, self.blobs) for name, value in files.items()}
 
     @cached_property
     def documents(self) -> list[list[KnownDocument] | None]:
-        """The documents of each file; None where only a parser could tell."""
+        """The documents of each file; None if only a parser could split it."""
         found = self.values["documents"]
         return [None if each is None else documents_from(each, self.blobs) for each in found]
 
     @cached_property
     def partition(self) -> Atoms:
-        """Rows, columns and what tells them apart."""
+        """Rows, columns and their signatures."""
         return partition_from(self.values["partition"], self.blobs)
 
     @cached_property
     def frames(self) -> Frames:
-        """What the layout was before any verdict."""
+        """The layout without verdicts."""
         return frames_from(self.values["frames"], self.blobs)
 
     @cached_property
@@ -90,7 +90,7 @@ class Record:
 
     @property
     def default_texts(self) -> list[str]:
-        """Their items of rules.json."""
+        """Their entries in rules.json."""
         return list(texts_from(self.values["default_texts"], self.blobs))
 
     @property

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make the record of a run that read, decided, proved and emitted everything.
 
-None where the run has what the short way does not know, such as policies of other kinds.
+None if the run has something that the incremental build does not support, such as policies of other
+kinds.
 """
 
 from collections import Counter
@@ -77,7 +78,7 @@ from policyc.ir.tables import RESERVED_RULES
 
 
 def keep_record(ready: Prepared, emitted: Emitted, cache: BuildCache) -> None:
-    """Leave what the next run may use; the entry of the run before is replaced."""
+    """Store a record for the next run; it replaces the entry of the run before."""
     read = ready.read
     sources = (ready.inputs.policies, ready.inputs.cluster)
     options = options_json(ready.inputs)
@@ -98,7 +99,7 @@ def note(
 ) -> Record | None:
     """The record of a run; `sources` are those of policies and of the cluster.
 
-    `how` the policies were read, and all that was said.
+    `how` are the options of reading, and all findings.
     """
     blobs: Blobs = []
     partition = partition_json(decided.atoms, blobs)
@@ -110,7 +111,7 @@ def note(
         if some is None or [content.input_file for content in some] != list(known):
             return None  # they changed meanwhile
     if cluster is not None and cluster.has_policies:
-        return None  # they must be those given, which a whole reading checks
+        return None  # they must be those given, which a full reading checks
     facts = tuple(_facts(decided))
     documents = [_documents(content, facts) for content in files[0] or ()]
     owners = [owner for file in documents for *_, owner in file or () if owner >= 0]
@@ -160,7 +161,7 @@ def note(
 
 
 def _is_plain(given: PolicyInput, policies: PolicySet) -> bool:
-    """Nothing but NetworkPolicies, in the one tier that they have in Kubernetes' own profile."""
+    """Only NetworkPolicies, in the one tier that they have in Kubernetes' own profile."""
     if given.profile is not Profile.KUBERNETES or given.found or given.staged:
         return False
     if len(policies.tiers) != 1 or policies.tiers[0].unmatched is not Action.DENY:
@@ -186,7 +187,7 @@ def _facts(decided: Decided) -> Iterator[PolicyFacts]:
 def _files(
     given: PolicyInput, decided: Decided, facts: Sequence[PolicyFacts]
 ) -> dict[str, FileOfPolicies]:
-    """The files that say something of each policy, as the whole way writes them."""
+    """The files with a part for each policy, as the full build writes them."""
     (tier,) = decided.policies.tiers
     name, mode, unmatched = map(member_text, (tier.name, tier.mode.value, tier.unmatched.value))
     classifier = classifier_json(replace(decided.decision, tables=()))
@@ -212,7 +213,7 @@ def _files(
 
 
 def _documents(content: Content, facts: Sequence[PolicyFacts]) -> list[KnownDocument] | None:
-    """The documents of a file; None where only a parser could tell."""
+    """The documents of a file; None if only a parser could split it."""
     documents = documents_of(content.data)
     if documents is None:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decide the rows that changed policies select, and put the verdicts of all rows together again."""
+"""Decide the rows that changed policies select, and merge them with the verdicts of all other rows."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
@@ -41,7 +41,7 @@ def numbering_of(facts: Policies, defaults: Iterable[Default]) -> Numbering:
 
 
 def defaults_of(record: Record, facts: Policies) -> list[Default]:
-    """The default denies of all rows, in the order in which they are met."""
+    """The default denies of all rows, in the order of folding."""
     changed = facts.changed.items()
     if all(_isolates(each) == _isolates(record.policies[at]) for at, each in changed):
         return list(record.defaults)
@@ -59,7 +59,7 @@ def defaults_of(record: Record, facts: Policies) -> list[Default]:
 
 
 def _isolates(each: PolicyFacts) -> tuple[int, bool, bool]:
-    """Whom a policy isolates, and in which directions."""
+    """The subjects that a policy isolates, and the directions."""
     return each.subject, each.ingress.is_isolating, each.egress.is_isolating
 
 
@@ -72,14 +72,14 @@ def _by_subject(policies: Iterable[tuple[int, PolicyFacts]]) -> dict[int, list[i
 
 @dataclass(frozen=True)
 class Affected:
-    """The rows (indices) to be decided anew, and the policies that matter to them."""
+    """The rows (indices) to be decided again, and the policies that matter to them."""
 
     rows: tuple[int, ...]
     policies: tuple[int, ...]
 
 
 def affected(record: Record, subjects: Mapping[int, int]) -> Affected:
-    """The rows that changed policies select, or selected; `subjects` are those of today, by policy."""
+    """The rows that changed policies select, or selected; `subjects` are the current ones, by policy."""
     mask = 0
     for at, subject in subjects.items():
         mask |= 1 << subject | 1 << record.policies.subjects[at]
@@ -129,13 +129,13 @@ def put_together(
     anew: Anew,
     rules: Sequence[str],
 ) -> Verdicts:
-    """The verdicts of all rows; `rules` are those of today in words."""
+    """The verdicts of all rows; `rules` are the current ones in words."""
     work = _Together(record, _known_diagrams(record, numbering), anew.diagrams(facts, numbering))
     tables = {}
     for direction in Direction:
         if direction in record.tables:
             tables[direction] = work.table(direction, anew)
-        else:  # where nobody says anything, all rows have this one cell
+        else:  # if no policy applies, all rows have this one cell
             work.ids.setdefault(_NOT_ISOLATED, len(work.ids))
     n_defaults = len(numbering.defaults)
     n_rules = numbering.count - n_defaults - len(RESERVED_RULES)
@@ -145,21 +145,21 @@ def put_together(
 
 
 def _known_diagrams(record: Record, numbering: Numbering) -> Sequence[Diagram]:
-    """The diagrams of the record, with the rule ids of today."""
+    """The diagrams of the record, with the current rule ids."""
     before = numbering_of(record.policies, record.defaults)
     if before == numbering:
         return record.diagrams
     ids = list(range(len(RESERVED_RULES)))
     for first, count in zip(numbering.first, record.policies.rules, strict=True):
         ids += range(first, first + count)
-    # A default that nobody meets any more is in no row that stays.
+    # A default that no row uses any more is in no row that stays.
     ids += [numbering.defaults.get(default, FAIL_CLOSED_RULE) for default in record.defaults]
     return [renamed(diagram, ids) for diagram in record.diagrams]
 
 
 @dataclass
 class _Together:
-    """Numbers the cells of all rows as one meets them, as `ir/decide.py` does."""
+    """Numbers the cells of all rows by first use, as `ir/decide.py` does."""
 
     record: Record
     known: Sequence[Diagram]
@@ -167,7 +167,7 @@ class _Together:
     ids: dict[Diagram, int] = field(default_factory=dict)
 
     def table(self, direction: Direction, anew: Anew) -> ViewedTable:
-        """The table of a direction: the rows decided anew, and all others as they were."""
+        """The table of a direction: the rows decided again, and all others as recorded."""
         before = self.record.tables[direction]
         changed = self._changed(direction, anew)
         rows: list[ViewedRow] = []
@@ -191,7 +191,7 @@ class _Together:
         return ViewedRow(tuple(cells), row.parts, row.counts)
 
     def _changed(self, direction: Direction, anew: Anew) -> dict[int, ViewedRow]:
-        """The viewed rows that were decided anew, with the decision's own cells."""
+        """The viewed rows that were decided again, with the decision's own cells."""
         frame = self.record.frames.directions[direction]
         columns = first_of(frame.column_ids)
         found: dict[int, ViewedRow] = {}

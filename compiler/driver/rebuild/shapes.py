@@ -23,14 +23,14 @@ from policyc.ir.viewed import Parts, ViewedRow, ViewedTable, little_endian
 from policyc.ir.views import View
 
 Blobs = list[bytes | memoryview]
-"""The bytes that JSON values name by their place in the list."""
+"""The bytes that JSON values refer to by index."""
 _LARGE = 1 << 16
 _NARROW, _WIDE = 1, 4
-"""Bytes of a part of a row."""
+"""The size in bytes of one part index of a row."""
 
 
 def kept(blobs: Blobs, data: bytes) -> int:
-    """The place of these bytes in the list, to which they are added; large ones once."""
+    """Append these bytes to the list and return their index; large ones are stored once."""
     if len(data) >= _LARGE and data in blobs:
         return blobs.index(data)
     blobs.append(data)
@@ -85,7 +85,7 @@ def texts_from(value: list[int], blobs: Blobs) -> Iterator[str]:
 
 
 def file_json(file: FileOfPolicies, blobs: Blobs) -> list[Any]:
-    """A file of something of each policy as JSON values."""
+    """A file with a part for each policy, as JSON values."""
     parts = (kept(blobs, bytes(part)) for part in (file.head, file.items.data, file.tail))
     return [file.items.separator, words_json(file.items.ends, blobs), *parts]
 
@@ -217,7 +217,7 @@ def diagrams_from(value: list[int], blobs: Blobs) -> Iterator[Diagram]:
 
 
 def table_json(table: ViewedTable, blobs: Blobs) -> dict[str, Any]:
-    """A table as JSON values; what the rows have is one piece."""
+    """A table as JSON values; the contents of the rows are one piece."""
     rows = table.rows
     parts = b"".join(p if isinstance(p, bytes) else little_endian(p) for p in _parts(rows))
     return {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts of all policies in one piece: what lies between those that changed is copied as it stands."""
+"""Texts of all policies in one piece: the text between changed policies is copied unchanged."""
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,14 +9,14 @@ from policyc.ir.fast_dataclass import dataclass
 
 Bytes = bytes | memoryview
 HERE = "\0"
-"""Stands for something in a text; JSON writes this character otherwise."""
+"""A placeholder in a text; JSON escapes this character."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stretches:
     """The texts in the order of their policies, each with `separator` after it; empty ones without.
 
-    `ends` are the places in `data` where each ends.
+    `ends` are the offsets in `data` where each ends.
     """
 
     ends: Sequence[int]
@@ -29,7 +29,7 @@ class Stretches:
         return str(self.data[begin : self.ends[at]], "utf-8").removesuffix(self.separator)
 
     def with_changes(self, texts: Mapping[int, str]) -> Iterator[Bytes]:
-        """All of them in pieces, with other texts for some policies; separators as above."""
+        """All texts in pieces, with other texts for some policies; separators as above."""
         begin = 0
         for at in sorted(texts):
             end = self.ends[at - 1] if at else 0
@@ -50,7 +50,7 @@ def stretches_of(texts: Iterable[str], separator: str) -> Stretches:
 
 @dataclass(frozen=True, slots=True)
 class FileOfPolicies:
-    """A file with a list of something of each policy, and what comes before and after it."""
+    """A file with a list that has a part for each policy, and the text before and after it."""
 
     head: Bytes
     items: Stretches
@@ -66,6 +66,6 @@ class FileOfPolicies:
 
 
 def file_of(text: str, texts: Iterable[str], separator: str) -> FileOfPolicies:
-    """The file whose text has HERE in the place of the texts of the policies."""
+    """The file whose text has HERE in place of the texts of the policies."""
     head, _, tail = text.encode().partition(HERE.encode())
     return FileOfPolicies(head, stretches_of(texts, separator), tail)

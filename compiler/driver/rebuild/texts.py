@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of a bundle that say what the policies are, from the texts of each policy."""
+"""The bundle files that describe the policies, built from the texts of each policy."""
 
 import json
 from bisect import bisect_right
@@ -30,7 +30,7 @@ from policyc.ir.tables import RESERVED_RULES
 
 
 class Texts:
-    """What the policies have in these files today: the texts of those that have others than before."""
+    """The current parts of policies in these files: new texts of the policies that changed."""
 
     def __init__(self, record: Record, facts: Policies, numbering: Numbering) -> None:
         self._record, self._numbering = record, numbering
@@ -61,7 +61,7 @@ class Texts:
         is_of_policy = len(RESERVED_RULES) <= rule < self._numbering.count - len(self._defaults)
         if is_of_policy and rule < len(known):
             at = bisect_right(self._numbering.first, rule) - 1
-            if at not in self._changed:  # then its rules have the ids that they had
+            if at not in self._changed:  # then its rules have the same ids as before
                 return known[rule]
         return self._entry(rule).describe()
 
@@ -82,7 +82,7 @@ class Texts:
 def _changed(
     record: Record, facts: Policies, numbering: Numbering
 ) -> Iterator[tuple[int, PolicyTexts]]:
-    """The texts of the policies that are not as they were, where they were, with the ids they had."""
+    """The old texts of the changed policies, at their old places and with their old ids."""
     table, entries, item = (
         record.files[name].items for name in (CLASSIFIER_FILE, RULES_FILE, POLICIES_FILE)
     )
@@ -103,7 +103,7 @@ def _changed(
 
 
 def _default_texts(record: Record, facts: Policies, numbering: Numbering) -> list[str]:
-    """The items of rules.json of the default denies, in the order of their ids."""
+    """The entries of the default denies in rules.json, in the order of their ids."""
     known = _known_defaults(record, facts.changed)
     texts = []
     for (direction, policies), rule in numbering.defaults.items():
@@ -147,7 +147,7 @@ def _origin(each: PolicyFacts) -> Origin:
 
 
 def _entry_of(text: str) -> RuleEntry:
-    """The entry that an item of rules.json is of."""
+    """The rule entry of an entry of rules.json."""
     value = json.loads(text)
     return RuleEntry(
         value["kind"],

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads fields as a CRD's schema asks for them: required, bounded, counted, one of several.
+"""Reads fields as a CRD's schema requires: required, bounded, counted, one of several.
 
-The checks and messages are those of the API server's structural schemas. As there, a null field
-counts as absent, and a null item of a list is no item of the right type.
+The checks and messages are those of the API server's structural schemas. As there, a null field counts
+as absent, and a null item of a list does not have the right type.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ class SchemaDecoder(Decoder):
     """A `Decoder` that also knows the limits of a schema."""
 
     def required(self, parent: Mapping, name: str, path: str) -> Node | None:
-        """A field that must be there."""
+        """A required field."""
         node = parent.get(name)
         if node is None:
             where = field_path(path, name)
@@ -34,12 +34,12 @@ class SchemaDecoder(Decoder):
     def required_object(
         self, parent: Mapping, name: str, path: str, known: frozenset[str]
     ) -> Mapping | None:
-        """An object that must be there; None where it is missing or no object."""
+        """A required object; None if it is missing or not an object."""
         node = self.required(parent, name, path)
         return None if node is None else self.mapping(node, field_path(path, name), known)
 
     def one_of(self, node: Mapping, path: str, known: Iterable[str]) -> str | None:
-        """The one field of `known` that is set; None, reported, where it is not exactly one."""
+        """The one field of `known` that is set; None, reported, if there is not exactly one."""
         found = [name for name in known if node.get(name) is not None]
         if not found:
             finding = codes.TOO_FEW.at(node.span, path, where=path, count=0, what="properties")
@@ -56,7 +56,7 @@ class SchemaDecoder(Decoder):
     def bounded(
         self, parent: Mapping, name: str, path: str, low: int, high: int, is_required: bool = True
     ) -> int | None:
-        """An integer of low..high; None where it is anything else."""
+        """An integer of low..high; None for anything else."""
         if is_required and self.required(parent, name, path) is None:
             return None
         value = self.integer(parent, name, path)
@@ -91,9 +91,9 @@ class SchemaDecoder(Decoder):
         choices: tuple[str, ...],
         hints: Map[str, str] | None = None,
     ) -> str | None:
-        """A required string out of `choices`; None where it is anything else.
+        """A required string out of `choices`; None for anything else.
 
-        `hints`: what to say to a value that is written often and no choice.
+        `hints`: hints for values that are frequent and not valid choices.
         """
         if self.required(parent, name, path) is None:
             return None
@@ -122,7 +122,7 @@ class SchemaDecoder(Decoder):
     def counted(
         self, parent: Mapping, name: str, path: str, limit: int, at_least: int = 1
     ) -> list[tuple[Node, str]]:
-        """The items of a list of at_least..limit items, if it is there; each with its path."""
+        """The items of a list of at_least..limit items, if it is present; each with its path."""
         items = list(self.items(parent, name, path))
         where = field_path(path, name)
         span = parent.span_of(name)
@@ -158,7 +158,7 @@ class SchemaDecoder(Decoder):
     def item_object(
         self, item: Node, path: str, known: frozenset[str] | None = None
     ) -> Mapping | None:
-        """An item of a list that must be an object; null is none."""
+        """An item of a list that must be an object; null is not one."""
         if item.is_null:
             self._wrong_type(item, path, "a mapping")
             return None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decodes and validates what the kinds of policy.networking.k8s.io have in common.
+"""Decodes and validates the common parts of the kinds of policy.networking.k8s.io.
 
-Everything the CRDs check is checked, in the API server's words, and what they leave out: label
-selectors, protocols, the order of ranges, and where domain names may stand (B33, B34, C39).
+All checks of the CRDs are made, with the API server's messages. Further checks cover what the CRDs leave
+out: label selectors, protocols, the order of ranges, and where domain names may stand (B33, B34, C39).
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ PortsFound = tuple[Ports | EmptyPortName, ...]
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What one kind is like: its actions, its limit for rules, peers and ports, and its fields.
+    """The form of one kind: its actions, its limit for rules, peers and ports, and its fields.
 
     `read_port` reads an item of `ports_field`; `named_port` is the field of it that names a port.
     """
@@ -60,7 +60,7 @@ class Form:
 
 
 def decode_admin_policy(form: Form, raw: RawObject, reading: Reading) -> AdminPolicy | None:
-    """The policy; None where what was reported leaves nothing to lower."""
+    """The policy; None if the reported errors leave nothing to lower."""
     decoder = SchemaDecoder(reading.report)
     decoder.mapping(raw.node, "", OBJECT_FIELDS)
     metadata = decode_metadata(decoder, raw.node, "", is_strict=True)
@@ -80,7 +80,7 @@ def decode_admin_policy(form: Form, raw: RawObject, reading: Reading) -> AdminPo
 
 
 def warn_of_namespace(metadata: ObjectMeta, kind: str, report: Report) -> None:
-    """The server drops the namespace of what has none; whoever wrote it may think it counts."""
+    """The server drops the namespace of a cluster-scoped object; its author may think it counts."""
     if metadata.node.get("namespace") is not None:
         where = "metadata.namespace"
         span = metadata.node.span_of("namespace")
@@ -129,7 +129,7 @@ class _Rules:
         return self.form.egress_peers[self.channel]
 
     def _ports(self, node: Mapping, path: str) -> PortsFound | None:
-        """None where the field is absent: every protocol and port (B34)."""
+        """None if the field is absent: every protocol and port (B34)."""
         items = self.decoder.counted(node, self.form.ports_field, path, self.form.limit)
         if node.get(self.form.ports_field) is None:
             return None
@@ -137,7 +137,7 @@ class _Rules:
         return tuple(port for ports in read for port in ports)
 
     def _check_domains(self, rule: AdminRule, action: str) -> None:
-        """Domain names are for allowing only (B33); the CRDs do not say so."""
+        """Domain names are for allowing only (B33); the CRDs do not check it."""
         if rule.action is Action.ALLOW:
             return
         for peer in rule.peers:
@@ -149,7 +149,7 @@ class _Rules:
                 self.decoder.report.add(finding.help("deny the addresses with `networks`"))
 
     def _check_named_ports(self, node: Mapping, path: str) -> None:
-        """The experimental CRDs keep named ports apart from peers that declare none."""
+        """The experimental CRDs refuse named ports beside peers that declare none."""
         wanted = frozenset(self.form.no_named_ports.split("/"))
         peers = self.decoder.items(node, "to", path)
         ports = self.decoder.items(node, self.form.ports_field, path)

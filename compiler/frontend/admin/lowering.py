@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A valid policy of policy.networking.k8s.io -> Policy IR (B29 to B36, C37 to C39).
 
-Policies of this API never isolate: what no rule matches goes on to the next tier.
+Policies of this API never isolate: a flow that no rule matches passes to the next tier.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,7 +25,7 @@ from policyc.ir.spans import Origin
 
 
 def pending_admin_policy(policy: AdminPolicy) -> Pending:
-    """The policy, to be lowered once everything is read."""
+    """The policy, to be lowered after everything is read."""
     return Pending(policy.metadata, lambda around: _lowered(policy, around))
 
 
@@ -34,7 +34,7 @@ def _lowered(policy: AdminPolicy, around: Surroundings) -> Iterable[Lowered]:
 
 
 def lower_admin_policy(policy: AdminPolicy, around: Surroundings) -> ir.Policy:
-    """One policy; what it does not support of a rule is reported to `around.report`."""
+    """One policy; unsupported parts of a rule are reported to `around.report`."""
     meta = policy.metadata
     return ir.Policy(
         kind=policy.kind,
@@ -60,7 +60,7 @@ def _rule(rule: AdminRule, around: Surroundings) -> ir.Rule:
 
 
 def _without_empty_names(rule: AdminRule, lowered: ir.Rule, around: Surroundings) -> ir.Rule:
-    """An entry that names no port is one with no field known: it opens nothing (B35)."""
+    """An entry that names no port counts as one without a known field: it opens nothing (B35)."""
     empty = [port for port in rule.ports or () if isinstance(port, EmptyPortName)]
     is_allow = rule.action is ir.Action.ALLOW
     outcome = "it allows nothing" if is_allow else "the rule denies everything"
@@ -75,7 +75,7 @@ def _without_empty_names(rule: AdminRule, lowered: ir.Rule, around: Surroundings
 
 
 def _peers(peer: AdminPeer) -> Iterator[ir.Peer]:
-    """B33: networks match whoever holds the address, nodes only what is no pod."""
+    """B33: networks match every holder of the address, nodes only addresses that no pod holds."""
     match peer:
         case PodsOf():
             yield ir.EndpointPeer(_endpoints(peer))

@@ -48,7 +48,7 @@ class Peers:
     needs_namespaces: bool
 
     def subject(self, spec: Mapping) -> PodsOf | None:
-        """`spec.subject`; None where it is missing or wrong."""
+        """`spec.subject`; None if it is missing or wrong."""
         path = "spec.subject"
         node = self.decoder.required_object(spec, "subject", "spec", _SUBJECT_FIELDS)
         if node is None:
@@ -59,7 +59,7 @@ class Peers:
     def read(
         self, rule: Mapping, name: str, path: str, known: frozenset[str], limit: int
     ) -> tuple[AdminPeer, ...]:
-        """The peers of a rule, in a field that must be there."""
+        """The peers of a rule, in a required field."""
         self.decoder.required(rule, name, path)
         found = []
         for item, where in self.decoder.counted(rule, name, path, limit):
@@ -99,7 +99,7 @@ class Peers:
         )
 
     def _selector(self, parent: Mapping, name: str, path: str) -> Selector | None:
-        """A label selector, validated as NetworkPolicy's are; the CRDs do not (C39)."""
+        """A label selector, validated as NetworkPolicy's are; the CRDs do not validate it (C39)."""
         selector = decode_selector(self.decoder, parent, name, path)
         if selector is None:
             return None
@@ -112,7 +112,7 @@ class Peers:
         return Networks(tuple(network for network in found if network is not None))
 
     def _network(self, text: str, node: Scalar, where: str) -> Network | None:
-        """What isCIDR takes, host bits masked with a warning (C39)."""
+        """A CIDR that isCIDR accepts, host bits masked with a warning (C39)."""
         cidr = parse_cidr(text) if len(text) <= MAX_CIDR else None
         if cidr is None or cidr.has_leading_zeros or cidr.is_mapped:
             finding = codes.BAD_NETWORK.at(node.span, where, where=where, value=quoted(text))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """policy.networking.k8s.io policies of every kind and version as typed values, decoded and checked.
 
-One form for AdminNetworkPolicy, BaselineAdminNetworkPolicy and ClusterNetworkPolicy: they differ in
+AdminNetworkPolicy, BaselineAdminNetworkPolicy and ClusterNetworkPolicy have one form: they differ in
 limits and in how ports are written, not in meaning. Parts keep their nodes, for places.
 """
 
@@ -50,7 +50,7 @@ AdminPeer = PodsOf | NodesOf | Networks | DomainNames
 
 @dataclass(frozen=True, slots=True)
 class EmptyPortName:
-    """A port entry whose name is empty: it can mean nothing, so its rule fails closed (B35)."""
+    """A port entry whose name is empty: it has no meaning, so its rule fails closed (B35)."""
 
     span: Span
     path: str
@@ -70,7 +70,7 @@ class AdminRule:
 
 @dataclass(frozen=True, slots=True)
 class AdminPolicy:
-    """A policy of this API and its place in the order."""
+    """A policy of this API and its position in the order."""
 
     kind: str
     metadata: ObjectMeta

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The destination of a Calico rule, and for whom the names of its ports are looked up (semantics D43).
+"""The destination of a Calico rule, and the endpoints that resolve its named ports (semantics D43).
 
-Felix looks a name up among the endpoints that the selectors find by labels (felix/calc/rule_scanner.go).
-What is found by the address of a network set has no named ports, even where a pod has the address.
+Felix resolves a name among the endpoints that the selectors match by labels
+(felix/calc/rule_scanner.go). An address of a network set has no named ports, even if a pod has the
+address.
 """
 
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ Ports = tuple[Port, ...]
 def destinations(
     rule: Rule, namespace: str, surroundings: Surroundings
 ) -> Iterator[tuple[Rule, Peer]]:
-    """The rule, and its destination as a peer. No flow matches two of them where there are several."""
+    """The rule, and its destination as a peer. If there are several, no flow matches two of them."""
     entity = rule.destination
     whole, labelled = entity_peer(entity, namespace, surroundings), labelled_peer(entity, namespace)
     has_names = any(port.name for port in (*entity.ports, *entity.not_ports))
@@ -45,7 +46,7 @@ def destinations(
 
 
 def _parted(ports: Ports) -> tuple[Ports, Ports]:
-    """Those given by number, and those by name."""
+    """The ports given by number, and those given by name."""
     numbers = tuple(port for port in ports if not port.name)
     return numbers, tuple(port for port in ports if port.name)
 

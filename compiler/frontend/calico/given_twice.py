@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands in `-f` and in `--cluster`: tiers, network sets and host endpoints, which must agree."""
+"""Objects in both `-f` and `--cluster`, which must agree: tiers, network sets and host endpoints."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -16,7 +16,7 @@ CLUSTER = Span("--cluster", 0, 0)
 
 
 def given_once(given: Found, others: Found, report: Report) -> Found:
-    """Those of `others` that are not among `given`; the same name for something else is an error."""
+    """Those of `others` that are not among `given`; the same name for another object is an error."""
     return Found(
         tiers=_once(given.tiers, others.tiers, _tier_name, report),
         address_sets=_once(given.address_sets, others.address_sets, _set_name, report),
@@ -30,7 +30,7 @@ def given_once(given: Found, others: Found, report: Report) -> Found:
 def _once(
     given: Sequence[T], others: Iterable[T], name: Callable[[T], str], report: Report
 ) -> tuple[T, ...]:
-    """What needs a name of its own."""
+    """Objects that need a name of their own."""
     names = {name(item) for item in given}
     found = []
     for item in _others(given, others):

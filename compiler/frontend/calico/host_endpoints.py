@@ -27,7 +27,7 @@ from policyc.ir.universe import Endpoint, HostInterface, Node, Universe
 
 _FIELDS = frozenset({"node", "interfaceName", "expectedIPs", "profiles", "ports"})
 DEFAULT_ALLOW = "projectcalico-default-allow"
-"""The one profile of Calico's own: what no policy decides is allowed, not denied."""
+"""The one profile of Calico's own: it allows what no policy decides, instead of denying it."""
 _INTERFACE = re.compile(r"[a-zA-Z0-9_.-]{1,15}")
 _INTERFACE_FORM = "interfaces are `*`, or 1 to 15 letters, digits, `_`, `.` and `-`"
 _ONE_EACH = 'keep one; `interfaceName: "*"` means all interfaces of a host'
@@ -76,7 +76,7 @@ def _check_fields(spec: MappingNode, interface: str, report: Report) -> None:
 
 
 def _check_supported(decoder: Decoder, spec: MappingNode, profiles: tuple[str, ...]) -> None:
-    """Profiles are rules that we do not have; names of ports would be looked up on the host."""
+    """Profiles are rules that the input does not have; names of ports would resolve on the host."""
     for index, profile in enumerate(profiles):
         if profile != DEFAULT_ALLOW:
             where = f"spec.profiles[{index}]"
@@ -95,6 +95,8 @@ def _unsupported(span: Span, where: str, what: str, report: Report) -> None:
 def with_hosts(universe: Universe, hosts: Iterable[HostEndpoint], report: Report) -> Universe:
     """The universe whose nodes have their host endpoints.
 
+    A host without a Node object becomes a Node, with the addresses that it is expected to have.
+
     A host that is no Node of the cluster becomes one, with the addresses it is expected to have.
     """
     by_node = _one_each(hosts, report)
@@ -110,7 +112,7 @@ def with_hosts(universe: Universe, hosts: Iterable[HostEndpoint], report: Report
 
 
 def _one_each(hosts: Iterable[HostEndpoint], report: Report) -> dict[str, HostEndpoint]:
-    """One host endpoint a node; a second one is not supported."""
+    """One host endpoint per node; a second one is not supported."""
     found: dict[str, HostEndpoint] = {}
     for host in hosts:
         other = found.setdefault(host.node, host)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the labels in Calico's selectors are, by what a selector is matched against (semantics D43).
+"""The meaning of labels in Calico's selectors, by what a selector is matched against (semantics D43).
 
 Calico gives workloads labels of its own, and lets them inherit those of their namespace (`pcns.`) and
 service account (`pcsa.`). A `namespaceSelector` reads a namespace's labels without that prefix.
@@ -40,7 +40,7 @@ def on_workloads(condition: Condition) -> Condition:
 
 
 def on_namespaces(condition: Condition) -> Condition:
-    """A `namespaceSelector`, for what is in a namespace."""
+    """A `namespaceSelector`, for objects in a namespace."""
     return _mapped(
         condition, lambda r: _prefixed(r, Attribute.NAMESPACE, Attribute.NAMESPACE_LABEL)
     )
@@ -55,7 +55,7 @@ def on_service_accounts(condition: Condition) -> Condition:
 
 
 def holds(condition: Condition, labels: Mapping[str, str]) -> bool:
-    """Whether labels that are known now satisfy a selector, as those of a network set."""
+    """Whether labels that are known now satisfy a selector, as for those of a network set."""
     match condition:
         case AttributeTest(_, requirement):
             return requirement_holds(requirement, labels)
@@ -70,7 +70,7 @@ def holds(condition: Condition, labels: Mapping[str, str]) -> bool:
 
 
 def prefixed(condition: Condition, prefix: str) -> Condition:
-    """A selector of namespaces or service accounts, as Felix asks it of labels in one space."""
+    """A selector of namespaces or service accounts, as Felix matches it on labels in one space."""
 
     def of(requirement: Requirement) -> Condition:
         key = f"{prefix}{requirement.key}"
@@ -80,7 +80,7 @@ def prefixed(condition: Condition, prefix: str) -> Condition:
 
 
 def in_some_namespace(condition: Condition) -> Condition:
-    """The selector with `all()` as what has a namespace, which is what libcalico-go makes of it."""
+    """The selector with `all()` as "has a namespace", as libcalico-go translates it."""
     match condition:
         case AllOf(()):
             has_namespace = Requirement(NAMESPACE, Operator.EXISTS, ())
@@ -109,13 +109,13 @@ def keys(condition: Condition) -> set[str]:
 
 
 def inherited(namespace: str, labels: Mapping[str, str]) -> dict[str, str]:
-    """The labels that what is in a namespace has because it is in it."""
+    """The labels that an object in a namespace inherits from it."""
     prefixed = {f"{OF_NAMESPACE}{key}": value for key, value in labels.items()}
     return {**prefixed, f"{OF_NAMESPACE}{NAME}": namespace, NAMESPACE: namespace}
 
 
 def endpoint_selector(*conditions: Condition, namespace: str | None = None) -> EndpointSelector:
-    """All the conditions together, with what label selectors can say in their form: it is faster."""
+    """All the conditions together, as label selectors where these can express them: that is faster."""
     parts = sorted(set(_conjuncts(AllOf(conditions))), key=repr)
     names = {_only_namespace(part) for part in parts} - {None}
     if namespace is None and len(names) == 1:
@@ -172,7 +172,7 @@ def _prefixed(requirement: Requirement, name: Attribute, label: Attribute) -> Co
 
 
 def _named(requirement: Requirement, attribute: Attribute) -> Condition:
-    """A name stands under the empty key (ir/selectors.py)."""
+    """A name is under the empty key (ir/selectors.py)."""
     return AttributeTest(attribute, Requirement("", requirement.operator, requirement.values))
 
 
@@ -183,7 +183,7 @@ def _conjuncts(condition: Condition) -> list[Condition]:
 
 
 def _only_namespace(condition: Condition) -> str | None:
-    """The namespace's name, where the condition asks for one name."""
+    """The namespace's name, if the condition requires exactly one name."""
     match condition:
         case AttributeTest(Attribute.NAMESPACE, Requirement(_, Operator.IN, (name,))):
             return name
@@ -192,7 +192,7 @@ def _only_namespace(condition: Condition) -> str | None:
 
 
 def _is_plain(condition: Condition, attribute: Attribute) -> bool:
-    """Whether metav1's label selectors can say it."""
+    """Whether metav1's label selectors can express it."""
     return (
         isinstance(condition, AttributeTest)
         and condition.attribute is attribute

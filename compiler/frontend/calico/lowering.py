@@ -65,7 +65,7 @@ _ON_FORWARD = "applyOnForward"
 
 
 def lower_calico_policy(policy: CalicoPolicy, surroundings: Surroundings) -> Iterable[Lowered]:
-    """The policy in its tier; nothing for a staged one that is to be deleted or ignored."""
+    """The policy in its tier; None for a staged one that is to be deleted or ignored."""
     if policy.staged_action in (DELETE, IGNORE):
         return
     if not _has_tier(policy, surroundings):
@@ -83,7 +83,7 @@ def lower_calico_policy(policy: CalicoPolicy, surroundings: Surroundings) -> Ite
 
 
 def _has_tier(policy: CalicoPolicy, surroundings: Surroundings) -> bool:
-    """Whether the tier exists, and nobody could take the policy to be in another."""
+    """Whether the tier exists, and the policy's name does not suggest another tier."""
     given = (tier.name for tier in surroundings.found.tiers)
     known = {tier.name for tier in BUILT_IN_CALICO_TIERS} | set(given)
     if policy.tier not in known:
@@ -103,9 +103,9 @@ def _has_tier(policy: CalicoPolicy, surroundings: Surroundings) -> bool:
 
 
 def _has_plain_name(policy: CalicoPolicy, surroundings: Surroundings) -> bool:
-    """One dot at most, as the name of a tier may come first; Kubernetes' policies begin with two words.
+    """At most one dot, as a tier's name may come first; Kubernetes' policies begin with two words.
 
-    Calico writes those of Kubernetes and of OpenStack into NetworkPolicies of its own.
+    Calico writes policies of Kubernetes and of OpenStack into NetworkPolicies of its own.
     """
     name = policy.metadata.name
     is_written = name.startswith(("knp.default.", "ossg.default.")) and not policy.is_global
@@ -154,7 +154,7 @@ def _condition(selector: Selector | None) -> ir.Condition:
 
 
 def _hosts(policy: CalicoPolicy) -> ir.Condition:
-    """Host endpoints have no namespace and no service account, so those selectors leave them out."""
+    """Host endpoints have no namespace and no service account, so those selectors exclude them."""
     if not policy.is_global:
         return ir.NEVER
     if policy.namespace_selector is not None or policy.service_account_selector is not None:
@@ -165,14 +165,14 @@ def _hosts(policy: CalicoPolicy) -> ir.Condition:
 def _rules(
     rule: Rule, direction: ir.Direction, namespace: str, surroundings: Surroundings
 ) -> Iterator[ir.Rule]:
-    """One, or several where the names of ports are about fewer than their numbers."""
+    """One rule, or several if the port names apply to fewer endpoints than the port numbers."""
     report = surroundings.report
     for part, destination in destinations(rule, namespace, surroundings):
         lowered = _rule(part, destination, direction, namespace, surroundings, report)
         if lowered is None:
             return
         yield lowered
-        report = Report()  # what is wrong with the rule is said
+        report = Report()  # the rule's mistakes were reported
 
 
 def _rule(

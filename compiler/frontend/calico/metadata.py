@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The metadata of Calico's objects, in the API and as its backing store writes them.
 
-A dump of crd.projectcalico.org/v1 has the labels inside an annotation, as JSON: Calico moves them there
-so that nothing else selects its objects by them.
+A dump of crd.projectcalico.org/v1 has the labels inside an annotation, as JSON. Calico moves them there
+so that no other selector matches its objects by them.
 """
 
 import json
@@ -27,7 +27,7 @@ NAMESPACED = frozenset(
 def decode_calico_metadata(
     decoder: Decoder, raw: RawObject, default_namespace: str
 ) -> ObjectMeta | None:
-    """The metadata, validated; None where it is unreadable."""
+    """The metadata, validated; None if it is unreadable."""
     found = decode_metadata(decoder, raw.node, default_namespace, is_strict=True)
     if found is None:
         return None

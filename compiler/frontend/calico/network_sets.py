@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calico's NetworkSet and GlobalNetworkSet: networks that selectors find by labels (semantics D43)."""
+"""Calico's NetworkSet and GlobalNetworkSet: networks that selectors match by labels (semantics D43)."""
 
 from policyc.compiler.frontend.calico import codes
 from policyc.compiler.frontend.calico.labels import NAMESPACE

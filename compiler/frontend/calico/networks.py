@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which network sets and host endpoints the selectors of a Calico rule find by labels (semantics D43).
+"""The network sets and host endpoints that a Calico rule's selectors match by labels (semantics D43).
 
-Felix matches all labels in one space. A set has its own, and those that it inherits from its namespace,
-so that `!has(team)` of a `namespaceSelector` also finds what has no namespace.
+Felix matches all labels in one namespace of keys. A set has its own labels and those that it inherits
+from its Kubernetes namespace, so `!has(team)` in a `namespaceSelector` also matches objects without a
+namespace.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,7 +34,7 @@ from policyc.ir.policy import Network
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Selectors that must all hold, `not_selector` not. `namespace` is empty where any will do."""
+    """Selectors that must all hold, `not_selector` not. `namespace` is empty if any will do."""
 
     selector: Selector | None
     not_selector: Selector | None = None
@@ -43,7 +44,7 @@ class Asked:
 
 
 def networks_found(asked: Asked, surroundings: Surroundings) -> list[Network]:
-    """The networks of all that the selectors find. Warns of what a reader may not expect."""
+    """The networks of everything that the selectors match; unexpected matches get a warning."""
     found = [
         each for each in surroundings.found.address_sets if _is_found(each, asked, surroundings)
     ]
@@ -83,7 +84,7 @@ def _is_in_namespaces(
 
 
 def _has_account(labelled: AddressSet, accounts: ServiceAccountMatch | None) -> bool:
-    """It has none: a name never holds, a selector where it asks for nothing that is there."""
+    """It has none: a name never holds, a selector holds if it requires no label to be present."""
     if accounts is None:
         return True
     if accounts.names:
@@ -104,7 +105,7 @@ def _matches(labelled: AddressSet, selector: Selector, surroundings: Surrounding
 def _labels_of(
     labelled: AddressSet, reads: set[str], selector: Selector, surroundings: Surroundings
 ) -> Mapping[str, str]:
-    """Its own labels and what it inherits; `reads` are those that a selector reads of its namespace."""
+    """Its own labels and inherited ones; `reads` are those that a selector reads of its namespace."""
     if not labelled.namespace:
         return labelled.labels
     theirs = _labels_of_namespace(labelled, reads, selector, surroundings)
@@ -132,7 +133,7 @@ def _labels_of_namespace(
 
 
 def _surprises(labelled: AddressSet, asked: Asked) -> Iterator[Diagnostic]:
-    """Of what is found by its labels, where the fields seem to speak of pods."""
+    """Warnings about matches by labels where the fields seem to mean pods."""
     limits = []
     if asked.namespaces is not None and not asked.namespaces.is_global and not labelled.namespace:
         limits.append(asked.namespaces)

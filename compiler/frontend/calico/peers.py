@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The source or destination of a Calico rule -> a peer (semantics D43).
 
-A selector selects workloads, network sets and host endpoints. The latter two are what Calico makes of
-them: their addresses (networks.py). So a selector is endpoints, or one of those networks.
+A selector selects workloads, network sets and host endpoints. Calico replaces the latter two by their
+addresses (networks.py). So a selector becomes endpoints, or one of those networks.
 """
 
 from collections.abc import Iterable, Mapping
@@ -45,7 +45,7 @@ EVERY_ADDRESS: Mapping[int, Network] = {4: IPv4Network("0.0.0.0/0"), 6: IPv6Netw
 
 
 def entity_peer(entity: Entity, namespace: str, surroundings: Surroundings) -> Peer:
-    """Who matches everything but ports and services; `namespace` is the policy's, if it has one."""
+    """The peer of everything but ports and services; `namespace` is the policy's, if it has one."""
     parts = _by_address(entity)
     asked = _asked(entity, namespace)
     if asked is not None:
@@ -56,7 +56,7 @@ def entity_peer(entity: Entity, namespace: str, surroundings: Surroundings) -> P
 
 
 def labelled_peer(entity: Entity, namespace: str) -> Peer | None:
-    """Of whom an entity's selectors find, the pods that they find by labels; None without a selector."""
+    """The pods that an entity's selectors match by labels; None without a selector."""
     asked = _asked(entity, namespace)
     if asked is None:
         return None
@@ -64,7 +64,7 @@ def labelled_peer(entity: Entity, namespace: str) -> Peer | None:
 
 
 def all_of(parts: list[Peer]) -> Peer:
-    """The conjunction; anyone where there is nothing to hold."""
+    """The conjunction; any peer if there is no part."""
     if not parts:
         return ANY_PEER
     return parts[0] if len(parts) == 1 else AllOf(tuple(parts))
@@ -80,7 +80,7 @@ def _by_address(entity: Entity) -> list[Peer]:
     parts: list[Peer] = []
     if entity.nets:
         parts.append(one_of(AddressPeer(net.network) for net in entity.nets))
-    if entity.not_nets:  # CIDRs of one family make a rule for that family alone
+    if entity.not_nets:  # CIDRs of one family restrict the rule to that family
         family = entity.not_nets[0].network.version
         parts.append(AddressPeer(EVERY_ADDRESS[family]))
         parts.append(Not(one_of(AddressPeer(net.network) for net in entity.not_nets)))
@@ -88,10 +88,10 @@ def _by_address(entity: Entity) -> list[Peer]:
 
 
 def _asked(entity: Entity, namespace: str) -> Asked | None:
-    """What the selectors ask together; None where there is none, or `notSelector` alone.
+    """The conjunction of the selectors; None if there is none, or `notSelector` alone.
 
-    In a namespaced policy any selector field, `notSelector` included, limits to the namespace. Beside
-    another selector `notSelector` is one more condition, as libcalico-go and Felix take it.
+    In a namespaced policy any selector field, `notSelector` included, restricts to the namespace. Beside
+    another selector `notSelector` is one more condition, as in libcalico-go and Felix.
     """
     accounts = entity.service_accounts
     if accounts is not None and not accounts.names and accounts.selector is None:
@@ -113,7 +113,7 @@ def _found(asked: Asked, surroundings: Surroundings) -> Peer:
 
 
 def _endpoints(asked: Asked) -> list[Peer]:
-    """None where only what has no namespace is asked for."""
+    """None if only objects without a namespace are selected."""
     namespaces = asked.namespaces
     if namespaces is not None and namespaces.is_global:
         return []

@@ -41,7 +41,7 @@ _GLOBAL = (*HOST_SWITCHES, "namespaceSelector")
 class CalicoPolicy:
     """A policy; `types` is never empty (D42). `kind` is the object's, `switches` are those set.
 
-    `staged_action` is empty for a live policy. `tier_given` says whether spec.tier was there.
+    `staged_action` is empty for a live policy. `tier_given` says whether spec.tier was present.
     """
 
     kind: str
@@ -68,7 +68,7 @@ class CalicoPolicy:
 def decode_calico_policy(
     decoder: Decoder, raw: RawObject, default_namespace: str
 ) -> CalicoPolicy | None:
-    """The typed object; None where it has no readable metadata or spec."""
+    """The typed object; None if it has no readable metadata or spec."""
     is_global, is_staged = "Global" in raw.kind, raw.kind.startswith("Staged")
     metadata = decode_calico_metadata(decoder, raw, "" if is_global else default_namespace)
     spec = decode_spec(decoder, raw.node, _fields(is_global, is_staged))
@@ -111,7 +111,7 @@ def decode_spec(decoder: Decoder, node: Mapping, known: frozenset[str]) -> Mappi
 
 
 def default_types(spec: Mapping) -> tuple[str, ...]:
-    """D42: by the rules that there are, wrong ones included; Ingress where there are none."""
+    """D42: by the rules that there are, invalid ones included; Ingress if there are none."""
     has_ingress, has_egress = (
         bool(getattr(spec.get(name), "items", ())) for name in ("ingress", "egress")
     )

@@ -19,7 +19,7 @@ from policyc.compiler.frontend.lowered import Pending, Reading
 
 
 def read_calico_policy(raw: RawObject, reading: Reading) -> Pending | None:
-    """The policy; a staged deletion provides the name of what is to go."""
+    """The policy; for a staged deletion, the name of the policy to delete."""
     decoder = Decoder(reading.report)
     policy = decode_calico_policy(decoder, raw, reading.default_namespace)
     if policy is None:

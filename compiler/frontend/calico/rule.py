@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rule of Calico's as typed values: decoded, with the mistakes of each field reported (D43)."""
+"""A Calico rule as typed values: decoded, with the mistakes of each field reported (D43)."""
 
 from dataclasses import dataclass, field
 
@@ -45,7 +45,7 @@ _IP_VERSIONS = (4, 6)
 
 @dataclass(frozen=True, slots=True)
 class Icmp:
-    """ICMPFields; None where a part was not given."""
+    """ICMPFields; None for a part that was not given."""
 
     type: int | None
     code: int | None
@@ -54,7 +54,7 @@ class Icmp:
 
 @dataclass(frozen=True, slots=True)
 class ServiceMatch:
-    """ServiceMatch; `namespace` is empty where it was not given."""
+    """ServiceMatch; `namespace` is empty if it was not given."""
 
     name: str
     namespace: str
@@ -71,7 +71,7 @@ class ServiceAccountMatch:
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """EntityRule: what a rule asks of its source or its destination."""
+    """EntityRule: the conditions of a rule on its source or its destination."""
 
     nets: tuple[Net, ...]
     not_nets: tuple[Net, ...]
@@ -103,12 +103,12 @@ class Rule:
 
     @property
     def has_http(self) -> bool:
-        """Whether it asks for HTTP requests."""
+        """Whether it has conditions on HTTP requests."""
         return self.node.get("http") is not None
 
 
 def decode_rules(decoder: Decoder, spec: Mapping, name: str) -> tuple[Rule, ...]:
-    """The rules of one direction; one that is no rule at all is left out, after a report."""
+    """The rules of one direction; an item that is not a rule is reported and left out."""
     read = (_rule(decoder, item, where) for item, where in decoder.items(spec, name, "spec"))
     return tuple(rule for rule in read if rule is not None)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selectors inside YAML: decoded from their fields, mistakes shown at the very character."""
+"""Selectors inside YAML: decoded from their fields, mistakes shown at the exact character."""
 
 from dataclasses import dataclass, field
 
@@ -26,7 +26,7 @@ NOT_SELECTOR = "notSelector"
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """A selector in a field: its meaning, and where it stands."""
+    """A selector in a field: its meaning, and its place."""
 
     condition: Condition
     is_global: bool
@@ -37,9 +37,9 @@ class Selector:
 def decode_expression(
     decoder: Decoder, parent: Mapping, name: str, path: str, may_be_global: bool = False
 ) -> Selector | None:
-    """The selector in a field; None where it is absent, empty or wrong, which is reported.
+    """The selector in a field; None if it is absent, empty or wrong, which is reported.
 
-    In `notSelector` Calico does not look for `global()`, and matches everything by it, as by `all()`.
+    In `notSelector` Calico does not detect `global()`, and treats it as `all()`.
     """
     text = decoder.string(parent, name, path)
     node = parent.get(name)

@@ -37,7 +37,7 @@ from policyc.ir.selectors import (
 )
 
 MAX_NESTING = 64
-"""Parentheses inside parentheses; nobody writes more, and each costs a frame of the stack."""
+"""The nesting limit of parentheses; each level costs a stack frame, and real selectors stay below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Expression:
 
 
 class NestingError(Exception):
-    """Too many parentheses; `at` is the offset of the one too many."""
+    """Too many parentheses; `at` is the offset of the first excess one."""
 
     def __init__(self, at: int) -> None:
         super().__init__(f"nested more than {MAX_NESTING} deep")
@@ -72,7 +72,7 @@ def parse_expression(text: str) -> Expression:
 
 
 def negated(condition: Condition) -> Condition:
-    """The opposite; tests that have an opposite operator stay tests, which are cheaper."""
+    """The negation; tests with an opposite operator stay tests, which are cheaper."""
     match condition:
         case AttributeTest(attribute, Requirement(key, operator, values)) if operator in _OPPOSITES:
             return AttributeTest(attribute, Requirement(key, _OPPOSITES[operator], values))
@@ -111,7 +111,7 @@ class _Parser:
         return self._tokens[self._at]
 
     def whole(self) -> Condition:
-        """The expression, and nothing behind it."""
+        """The expression, with no text after it."""
         found = self._either()
         if self._now.word is not Word.END:
             raise self._wrong(JOINT, self._joining_hint())
@@ -142,7 +142,7 @@ class _Parser:
             case Word.HAS:
                 self._at += 1
                 return _test(Requirement(token.text, Operator.EXISTS))
-            case Word.ALL | Word.GLOBAL:  # where global() may stand, it stands alone
+            case Word.ALL | Word.GLOBAL:  # where global() is allowed, it stands alone
                 self._at += 1
                 return ALWAYS
             case Word.OPEN:

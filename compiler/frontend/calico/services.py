@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a Calico rule asks of protocols, ports and Services -> Policy IR (semantics D43)."""
+"""The protocols, ports and Services of a Calico rule -> Policy IR (semantics D43)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class Backends:
 
 
 def rule_ports(rule: Rule, served: tuple[Ports, ...] | None) -> tuple[Ports, ...]:
-    """What the flow must ask for; `served` are the ports of the Service named as destination."""
+    """The flow's required services; `served` are the ports of the Service named as destination."""
     if served is not None:
         return tuple(p for p in served if rule.protocol in (None, _number_of(p)))
     if rule.destination.ports and rule.protocol in WITH_PORTS:
@@ -60,7 +60,7 @@ def rule_ports(rule: Rule, served: tuple[Ports, ...] | None) -> tuple[Ports, ...
 
 
 def excepted_ports(rule: Rule) -> tuple[Ports, ...]:
-    """What it must not ask for: notProtocol, notICMP, notPorts."""
+    """The excluded services: notProtocol, notICMP, notPorts."""
     found: list[Ports] = []
     if rule.not_protocol is not None:
         found.append(_whole(rule.not_protocol, None))
@@ -75,7 +75,7 @@ def excepted_ports(rule: Rule) -> tuple[Ports, ...]:
 
 
 def source_ports(rule: Rule) -> IntervalSet | None:
-    """The source ports that match; None where the rule does not ask."""
+    """The source ports that match; None if the rule has no condition on them."""
     source = rule.source
     if not (source.ports or source.not_ports):
         return None
@@ -84,7 +84,7 @@ def source_ports(rule: Rule) -> IntervalSet | None:
 
 
 def named_source_ports(source: Entity) -> Iterator[UnsupportedPart]:
-    """A name is looked up on the destination (A19); nothing knows whose a source port is."""
+    """A name resolves on the destination (A19); a source port has no declared name."""
     for port in (*source.ports, *source.not_ports):
         if port.name:
             yield UnsupportedPart(port.span, port.path, "source ports by name", is_read=True)
@@ -93,7 +93,7 @@ def named_source_ports(source: Entity) -> Iterator[UnsupportedPart]:
 def backends(
     match: ServiceMatch, entity: Entity, namespace: str, surroundings: Surroundings
 ) -> Backends | UnsupportedPart | None:
-    """The backends of the Service that a rule names; None where there is none, which is reported."""
+    """The backends of the Service that a rule names; None if there is none, which is reported."""
     key = (match.namespace or namespace, match.name)
     service = surroundings.services.get(key)
     where = f"{entity.path}.services"

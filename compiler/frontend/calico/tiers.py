@@ -30,7 +30,7 @@ _BUILT_IN = {tier.name: tier for tier in BUILT_IN_CALICO_TIERS}
 
 
 def read_tier(raw: RawObject, reading: Reading) -> Pending | None:
-    """The tier; without an order it stands where the default tier does, by its name (D41)."""
+    """The tier; without an order it has the default tier's order, then its name decides (D41)."""
     decoder = Decoder(reading.report)
     metadata = decode_calico_metadata(decoder, raw, "")
     spec = decode_spec(decoder, raw.node, _FIELDS)
@@ -55,7 +55,7 @@ def read_tier(raw: RawObject, reading: Reading) -> Pending | None:
 
 
 def _check_name(metadata: ObjectMeta, report: Report) -> None:
-    """No dots, since names of policies may begin with `<tier>.`; other mistakes were said."""
+    """No dots, since names of policies may begin with `<tier>.`; other mistakes are reported before."""
     if "." in metadata.name or len(metadata.name) > 63:
         where = "metadata.name"
         for problem in dns_label_problems(metadata.name):
@@ -67,7 +67,7 @@ def _check_name(metadata: ObjectMeta, report: Report) -> None:
 
 
 def _check_built_in(tier: CalicoTier, spec: Mapping, report: Report) -> None:
-    """A built-in tier may be restated, and never changed."""
+    """A built-in tier may be repeated, but not changed."""
     built_in = _BUILT_IN.get(tier.name)
     if built_in is None:
         return

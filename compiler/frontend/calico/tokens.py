@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calico's selector language, cut into tokens (semantics D43).
 
-Spaces and tabs part tokens, and nothing else does: a line break is a mistake. Words are operators only
-behind a label; `has(`, `all(` and `global(` are one token with their closing parenthesis.
+Only spaces and tabs separate tokens: a line break is a mistake. Words are operators only after a label.
+`has(`, `all(` and `global(` are one token with their closing parenthesis.
 """
 
 import re
@@ -13,7 +13,7 @@ from policyc.compiler.frontend.spelling import nearest
 
 
 class Word(Enum):
-    """The kinds of tokens; the value is how messages call them."""
+    """The kinds of tokens; the value is their name in messages."""
 
     LABEL = "a label"
     TEXT = "a quoted text"
@@ -49,7 +49,7 @@ class Token:
 
 
 class SelectorError(Exception):
-    """What was expected at start..end of the expression, what stood there, and a way out."""
+    """The expectation at start..end of the expression, the text found there, and a hint."""
 
     def __init__(self, start: int, end: int, expected: str, found: str, hint: str = "") -> None:
         super().__init__(f"expected {expected}, found {found}")
@@ -61,7 +61,7 @@ OPERATOR = "an operator: `==`, `!=`, `in`, `not in`, `contains`, `starts with` o
 TERM = "a label, `has(...)`, `all()`, `!` or `(`"
 JOINT = "`&&`, `||` or the end of the selector"
 SIGNS_OF_WORDS = {"and": "&&", "or": "||", "not": "!"}
-"""What other languages write."""
+"""Operators of other languages."""
 _SPACE = re.compile(r"[ \t]*")
 _LABEL = re.compile(r"[A-Za-z0-9_./-]+")
 _AFTER_LABEL = (
@@ -89,7 +89,7 @@ _CALLS = (("has(", Word.HAS), ("all(", Word.ALL), ("global(", Word.GLOBAL))
 
 
 def tokenize(text: str) -> list[Token]:
-    """The tokens of an expression, END last. Raises SelectorError at the first that is none."""
+    """The tokens of an expression, END last. Raises SelectorError at the first invalid one."""
     found: list[Token] = []
     at = _skip(text, 0)
     while at < len(text):
@@ -100,7 +100,7 @@ def tokenize(text: str) -> list[Token]:
 
 
 def shown(text: str, start: int, end: int) -> str:
-    """What stands at a place, for messages."""
+    """The text at a place, for messages."""
     part = text[start:end]
     if not part:
         return Word.END.value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the fields of a Calico policy may not say together (semantics D42 to D44).
+"""Combinations of fields that a Calico policy may not have (semantics D42 to D44).
 
 Follows libcalico-go's validator and the CRDs' rules, which refuse the same objects.
 """
@@ -45,7 +45,7 @@ def validate_calico_policy(policy: CalicoPolicy, report: Report) -> None:
 
 
 def _validate_switches(policy: CalicoPolicy, report: Report) -> None:
-    """doNotTrack, preDNAT and applyOnForward, which say where on a host a policy works."""
+    """doNotTrack, preDNAT and applyOnForward, which say at which point of a host a policy applies."""
     switches, spec = policy.switches, policy.spec
 
     def conflict(name: str, problem: str) -> None:
@@ -63,7 +63,7 @@ def _validate_switches(policy: CalicoPolicy, report: Report) -> None:
 
 
 def _warn_dead_rules(policy: CalicoPolicy, report: Report) -> None:
-    """Rules of a direction that the policy is not for (D42)."""
+    """Rules of a direction that the policy does not apply to (D42)."""
     for name, direction, rules in (
         ("ingress", INGRESS, policy.ingress),
         ("egress", EGRESS, policy.egress),
@@ -104,7 +104,7 @@ def _validate_icmp(rule: Rule, report: Report) -> None:
 
 
 def _validate_not_nets(rule: Rule, report: Report) -> None:
-    """What excludes every address of a family would match nothing."""
+    """A rule that excludes every address of a family would match nothing."""
     for entity in (rule.source, rule.destination):
         for net in entity.not_nets:
             if net.network.prefixlen == 0:
@@ -175,7 +175,7 @@ def _validate_services(rule: Rule, is_ingress: bool, is_global: bool, report: Re
 
 
 def _has(entity: Entity, name: str) -> bool:
-    """Whether a field says anything: an empty list or text does not."""
+    """Whether a field has a value: an empty list or text does not count."""
     node = entity.node.get(name)
     return (
         node is not None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scalar values in Calico's objects: choices, numbers, CIDRs, protocols, ports (semantics D43).
 
-Each function decodes a field and reports what is wrong with it; what is wrong is left out.
+Each function decodes a field and reports its mistakes; an invalid value is left out.
 """
 
 import re
@@ -42,7 +42,7 @@ _PORT_FORMS = 'ports are numbers, "8080:8090" for a range, or names'
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A port, a range of them (both ends included), or a name; `lo` is 0 where it is a name."""
+    """A port, a range of them (both ends included), or a name; `lo` is 0 for a name."""
 
     lo: int
     hi: int
@@ -63,7 +63,7 @@ class Net:
 def choice(
     decoder: Decoder, parent: Mapping, name: str, path: str, choices: Iterable[str]
 ) -> str | None:
-    """A text that must be one of `choices`; None where it is absent or another."""
+    """A text that must be one of `choices`; None if it is absent or another."""
     text = decoder.string(parent, name, path)
     return _chosen(decoder, text, parent.span_of(name), f"{path}.{name}", choices)
 
@@ -97,7 +97,7 @@ def _chosen(
 
 
 def decimal(decoder: Decoder, parent: Mapping, name: str, path: str) -> float | None:
-    """A number, with a fraction or without; None where it is absent or something else."""
+    """A number, with or without a fraction; None if it is absent or not a number."""
     node = parent.get(name)
     if node is None:
         return None
@@ -126,12 +126,12 @@ def is_blank(parent: Mapping, name: str) -> bool:
 
 
 def nets(decoder: Decoder, parent: Mapping, name: str, path: str) -> tuple[Net, ...]:
-    """CIDRs of a rule: with a prefix length, and without bits beyond it."""
+    """CIDRs of a rule: with a prefix length, and without host bits."""
     return tuple(_nets(decoder, parent, name, path, is_strict=True))
 
 
 def set_nets(decoder: Decoder, parent: Mapping, name: str, path: str) -> tuple[Net, ...]:
-    """CIDRs of a network set: addresses count, too, and bits beyond the prefix mean its network."""
+    """CIDRs of a network set: addresses count, too, and host bits are masked."""
     return tuple(_nets(decoder, parent, name, path, is_strict=False))
 
 
@@ -187,7 +187,7 @@ def addresses(decoder: Decoder, parent: Mapping, name: str, path: str) -> tuple[
 
 
 def protocol(decoder: Decoder, parent: Mapping, name: str, path: str) -> int | None:
-    """A protocol by its name or number, as its number; None where it is absent or wrong."""
+    """A protocol by its name or number, as its number; None if it is absent or wrong."""
     value = decoder.int_or_string(parent, name, path)
     if value is None:
         return None

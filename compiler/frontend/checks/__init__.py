@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is checked across policies, APIs and the cluster, once each object was read."""
+"""Checks across policies, APIs and the cluster, after each object was read."""

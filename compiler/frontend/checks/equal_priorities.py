@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Policies of policy.networking.k8s.io that share a tier and a priority (semantics B31).
 
-The API leaves open which of them is asked first. That is an error where two of their rules can both
-match with different actions, unless that is excluded; else it is only a warning.
+The API does not define which of them is evaluated first. That is an error if two of their rules may
+match the same flow with different actions. Otherwise it is only a warning.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from policyc.ir.diagnostics import Diagnostic, Report
 from policyc.ir.policy import Direction, EndpointSelector, Operator, Policy, Rule
 
 MAX_NAMED = 5
-"""How many policies a finding about a whole group names."""
+"""The number of policies that a finding about a whole group names."""
 
 
 def check_priorities(lowered: Iterable[Lowered], report: Report) -> None:
@@ -35,7 +35,7 @@ def check_priorities(lowered: Iterable[Lowered], report: Report) -> None:
 
 
 def _conflicts(policies: Sequence[Policy], priority: int) -> Iterator[Diagnostic]:
-    """For each policy the first of the earlier ones that it can contradict."""
+    """For each policy the first of the earlier ones that it may contradict."""
     buckets = _Buckets(policies)
     for at, policy in enumerate(policies):
         for other in (policies[earlier] for earlier in buckets.near(policy) if earlier < at):
@@ -46,9 +46,9 @@ def _conflicts(policies: Sequence[Policy], priority: int) -> Iterator[Diagnostic
 
 
 class _Buckets:
-    """Which policies can have a subject in common, by the one label that most of them ask for.
+    """Finds policies that may have a subject in common, by the label that most of them require.
 
-    Thousands of policies of one priority are compared in seconds only where most pairs are not.
+    Thousands of policies of one priority are compared in seconds, because most pairs are skipped.
     """
 
     def __init__(self, policies: Sequence[Policy]) -> None:
@@ -85,7 +85,7 @@ def _listed(subject: EndpointSelector) -> dict[tuple[str, str], tuple[str, ...]]
 
 
 def _contradictions(one: Policy, other: Policy) -> Iterator[tuple[Rule, Rule]]:
-    """Pairs of rules of one direction with different actions, not shown to be apart."""
+    """Pairs of rules of one direction with different actions that are not shown to be disjoint."""
     if not endpoints_overlap(one.subject, other.subject):
         return
     for direction in Direction:
@@ -115,7 +115,7 @@ def _conflict(policy: Policy, other: Policy, pair: tuple[Rule, Rule], priority: 
 
 
 def _shared(policies: Sequence[Policy], priority: int) -> Diagnostic:
-    """One warning for a group: nothing contradicts, but a change could make it."""
+    """One warning for a group: there is no contradiction, but a change could create one."""
     names = ", ".join(policy.title for policy in policies[:MAX_NAMED])
     more = len(policies) - MAX_NAMED
     found = codes.PRIORITY_SHARED.at(

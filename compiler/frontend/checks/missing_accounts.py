@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warns where policies read labels of service accounts that the cluster's objects do not say."""
+"""Warns if policies read labels of service accounts that the cluster's objects do not give."""
 
 from collections.abc import Iterable, Iterator, Set
 
@@ -20,7 +20,7 @@ def warn_missing_accounts(
 ) -> None:
     """One warning that names the accounts of pods that have no object, if it matters.
 
-    `known` are (namespace, name) of the objects that there are.
+    `known` are (namespace, name) of all objects.
     """
     reader = next(_readers(policies), None)
     if reader is None:

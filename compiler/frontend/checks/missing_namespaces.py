@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warns where policies read labels of namespaces that the cluster's objects do not say."""
+"""Warns if policies read labels of namespaces that the cluster's objects do not give."""
 
 from collections.abc import Iterable, Iterator, Set
 
@@ -41,7 +41,7 @@ def warn_missing_namespaces(
 
 
 def _readers(policies: PolicySet) -> Iterator[tuple[Policy, Origin, str]]:
-    """The policies and rules that read a label of namespaces that is not their name, and the label."""
+    """The policies and rules that read a namespace label other than its name, and the label."""
     for tier in policies.tiers:
         for policy in tier.policies:
             for key in _selector_keys(policy.subject):

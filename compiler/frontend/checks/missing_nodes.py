@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warns where policies read nodes that the cluster's objects do not describe.
+"""Warns if policies read nodes that the cluster's objects do not describe.
 
-Without its Node object the address of a node is one outside the cluster, and its labels are none.
+Without a Node object, the address of a node counts as outside the cluster, and the node has no labels.
 """
 
 from collections.abc import Iterable, Iterator, Set
@@ -31,7 +31,7 @@ def warn_missing_nodes(
 ) -> None:
     """Warnings that name the nodes without a Node object, and those without an address, if it matters.
 
-    `known` are the names of the Node objects that there are.
+    `known` are the names of all Node objects.
     """
     names = sorted({endpoint.node for endpoint in universe.endpoints} - known - {""})
     reader = next(_readers(policies), None)
@@ -56,7 +56,7 @@ def warn_missing_nodes(
 
 
 def _readers(policies: PolicySet) -> Iterator[_Reader]:
-    """What needs Node objects: node peers, labels of pods' nodes, and nodes as subjects."""
+    """The parts that need Node objects: node peers, labels of pods' nodes, and nodes as subjects."""
     for policy in (policy for tier in policies.tiers for policy in tier.policies):
         if guards_nodes_by(policy) or _reads_labels([policy.subject.condition, policy.hosts]):
             yield _Reader(policy, policy.origin)
@@ -75,7 +75,7 @@ def _leaves(rule: Rule) -> list[Leaf]:
 
 
 def _reads_labels(conditions: Iterable[Condition]) -> bool:
-    """Whether a condition reads labels of nodes; the name of its node a pod says itself."""
+    """Whether a condition reads labels of nodes; the name of its node is in the pod itself."""
     return any(_reads_label(condition) for condition in conditions)
 
 

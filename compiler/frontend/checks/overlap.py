@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether two selectors, peers or port entries can match the same: no only where that is certain.
+"""Whether two selectors, peers or port entries can match the same flow: "no" only if that is certain.
 
-Conjunctions of label requirements are decided exactly, one key at a time, since every key is free of
-the others. Of conditions and boolean peers no more is said than that they may overlap.
+Conjunctions of label requirements are decided exactly, one key at a time, since keys are independent.
+Conditions and boolean peers are only said to overlap possibly.
 """
 
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ from policyc.ir.selectors import AllOf, AttributeTest, Condition, LabelSelector
 
 
 def rules_overlap(one: Rule, other: Rule) -> bool:
-    """Whether some flow of a subject that both have can match both."""
+    """Whether some flow of a common subject can match both."""
     return any(peers_overlap(a, b) for a in one.peers for b in other.peers) and any(
         ports_overlap(a, b) for a in one.ports for b in other.ports
     )
@@ -93,7 +93,7 @@ def _networks_overlap(one: Network, other: Network) -> bool:
 
 
 def _requirements(condition: Condition) -> LabelSelector:
-    """The tests of a plain conjunction, on labels of one sort; of anything else, none."""
+    """The tests of a plain conjunction, on labels of one sort; none for anything else."""
     parts = condition.parts if isinstance(condition, AllOf) else (condition,)
     tests = tuple(part for part in parts if isinstance(part, AttributeTest))
     if len({test.attribute for test in tests}) != 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What policies of several APIs may not do together (semantics B31, F46, F47)."""
+"""Combinations of policies of several APIs that are not allowed (semantics B31, F46, F47)."""
 
 from collections.abc import Iterable, Sequence
 
@@ -18,7 +18,7 @@ _OLDER = frozenset({"AdminNetworkPolicy", "BaselineAdminNetworkPolicy"})
 
 
 def check_together(lowered: Sequence[Lowered], profile: Profile | None, report: Report) -> None:
-    """Report what cannot be one policy set; `profile` is the one asked for, None the default."""
+    """Report combinations that cannot be one policy set; `profile` None is the default profile."""
     calico = _first(item for item in lowered if isinstance(item.slot, CalicoSlot))
     cilium = _first(item for item in lowered if isinstance(item.slot, CiliumSlot))
     if calico is not None and cilium is not None:

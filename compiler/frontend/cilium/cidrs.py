@@ -37,16 +37,16 @@ from policyc.ir.policy import (
 from policyc.ir.spans import Span
 
 OUTSIDE: tuple[Peer, ...] = (Not(EndpointPeer(EVERY_ENDPOINT)), Not(NodePeer()))
-"""Neither an endpoint nor a node."""
+"""An address of neither an endpoint nor a node."""
 _RULE_FIELDS = frozenset({"cidr", "cidrGroupRef", "cidrGroupSelector", "except"})
 _ONE_OF = ("cidr", "cidrGroupRef", "cidrGroupSelector")
 
 
 @dataclass(frozen=True, slots=True)
 class CidrRule:
-    """An item of a CIDR list: a network, a group by name, or groups by their labels; less `excepts`.
+    """An item of a CIDR list: a network, a group by name, or groups by their labels; minus `excepts`.
 
-    `path` and `span` are those of what says which.
+    `path` and `span` are those of the field that names it.
     """
 
     network: Network | None
@@ -58,7 +58,7 @@ class CidrRule:
 
 
 def decode_cidr(decoder: SchemaDecoder, item: Node, path: str) -> CidrRule | None:
-    """An item of fromCIDR or toCIDR; an address alone is a network of one."""
+    """An item of fromCIDR or toCIDR; an address alone is a network of one address."""
     text = None if item.is_null else decoder.text(item, path)
     if text is None:
         if item.is_null:
@@ -119,7 +119,7 @@ def _is_inside(inner: Network, outer: Network) -> bool:
 def _network(
     decoder: SchemaDecoder, text: str, node: Node, where: str, may_be_address: bool = False
 ) -> Network | None:
-    """What Go's netip takes; host bits are masked, with a warning."""
+    """A CIDR that Go's netip accepts; host bits are masked, with a warning."""
     bits = 128 if ":" in text else 32
     alone = None if "/" in text else parse_cidr(f"{text}/{bits}")
     cidr = alone if may_be_address and alone is not None else parse_cidr(text)
@@ -148,9 +148,9 @@ def decode_networks(
 
 
 def lower_cidr_rule(rule: CidrRule, around: Surroundings) -> Iterator[Peer | UnsupportedPart]:
-    """The peer; none where it names a group that there is not, which is reported.
+    """The peer; none if it names a group that does not exist, which is reported.
 
-    A selector of groups without any group at hand is not supported: what it selects is not known.
+    A selector of groups is not supported if the input has no groups: then its matches are not known.
     """
     if rule.groups is not None and not around.found.cidr_groups:
         what = "CiliumCIDRGroups by selector, of which none is given with -f"
@@ -191,7 +191,7 @@ def _any_of(networks: Iterable[Network]) -> Peer:
 
 
 def _is_selected(selector: Terms, group: CidrGroup) -> bool:
-    """Whether a group has the labels asked for."""
+    """Whether a group has the required labels."""
     return all(
         requirement_holds(Requirement(term.key, term.operator, term.values), group.labels)
         for term in selector.terms

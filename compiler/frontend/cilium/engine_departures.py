@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where Cilium decides otherwise than the text of an API says (semantics H), and may be more open.
+"""Where Cilium departs from the text of an API (semantics H) and may allow more.
 
-policyc enforces the text. An answer does not rest on the text alone: the rule becomes opaque, between
-what the text says and what Cilium does. Each place is a warning with its reference.
+policyc enforces the text. But an answer does not rely on the text alone: the rule becomes opaque,
+between the text and Cilium's behaviour. Each such place is a warning with its reference.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -58,7 +58,7 @@ Change = Callable[[Rule], Rule]
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """What the text says, what Cilium does instead, and where that is known from."""
+    """The text of the API, what Cilium does instead, and the source of that knowledge."""
 
     clause: str
     text: str
@@ -67,7 +67,7 @@ class Departure:
 
     @property
     def asks(self) -> str:
-        """What a rule asks for that is not decided, in words."""
+        """The undecidable requirement of a rule, in words."""
         return f"{self.text} (Cilium {self.engine}: {self.clause}, {self.reference})"
 
 
@@ -116,7 +116,7 @@ NODE_LABELS = Departure(
 
 
 def profile_among(policies: PolicySet) -> Profile | None:
-    """Cilium's profile where some policy is of a kind of Cilium's; else None."""
+    """Cilium's profile if some policy is of a kind of Cilium's; else None."""
     kinds = (policy.kind for tier in policies.tiers for policy in tier.policies)
     return Profile.CILIUM if any(kind.startswith("Cilium") for kind in kinds) else None
 
@@ -124,7 +124,7 @@ def profile_among(policies: PolicySet) -> Profile | None:
 def with_departures(
     lowered: Sequence[Lowered], profile: Profile, report: Report
 ) -> Iterator[Lowered]:
-    """The policies, with the rules opaque that Cilium reads otherwise; each is warned of."""
+    """The policies, with rules that Cilium reads differently made opaque; each has a warning."""
     if profile is not Profile.CILIUM:
         yield from lowered
         return
@@ -137,7 +137,7 @@ def with_departures(
         if isinstance(item.slot, NetworkPolicySlot | CiliumSlot):
             policy = _overridden(policy, overriding, warned)
         yield replace(item, policy=policy)
-    for finding in dict.fromkeys(warned.findings):  # one for many policies that isolate
+    for finding in dict.fromkeys(warned.findings):  # one warning for many policies that isolate
         report.add(finding)
 
 
@@ -154,7 +154,7 @@ def _overriding(lowered: Sequence[Lowered]) -> Iterator[tuple[Direction, Policy,
 def _overridden(
     policy: Policy, overriding: Sequence[tuple[Direction, Policy, Rule]], report: Report
 ) -> Policy:
-    """The policy, whose isolation the Baseline tier may override: each of its allows may be one here."""
+    """The policy, whose isolation the Baseline tier may override: any of its allows may apply here."""
     found = {direction: list(policy.rules(direction)) for direction in Direction}
     for direction, baseline, rule in overriding:
         if direction in policy.isolates:
@@ -171,7 +171,7 @@ def _overridden(
 
 
 def _left_out(rule: Rule, report: Report) -> Rule:
-    """An egress rule of a NetworkPolicy for ingress: it says nothing, and Cilium enforces it."""
+    """An egress rule of a policy for ingress: the text ignores it, and Cilium enforces it."""
     never = replace(rule, peers=())
     return departed(never, LEFT_OUT, report, widest=partial(_instead, rule))
 
@@ -193,7 +193,7 @@ def _departed(policy: Policy, report: Report) -> Policy:
 
 
 def _not_isolating(policy: Policy, direction: Direction, report: Report) -> Rule:
-    """Allows nothing for sure, and at most everyone: then the policy does not isolate."""
+    """Allows nothing for certain, and at most every peer: then the policy does not isolate."""
     path = f"spec.enableDefaultDeny.{direction.value}"
     never = Rule(Action.ALLOW, (), (AnyService(),), Origin(policy.origin.span, path))
     widest = replace(never, peers=(ANY_PEER,))
@@ -223,9 +223,9 @@ def departed(
     certain: Change | None = None,
     widest: Change | None = None,
 ) -> Rule:
-    """The rule with a warning, opaque where Cilium may be more open; it is enforced as it stands.
+    """The rule with a warning, opaque if Cilium may allow more; it is enforced as written.
 
-    `certain` and `widest` say what it matches for sure and at most, None: what it says.
+    `certain` and `widest` are its certain and its possible matches, None: as written.
     """
     span, path = rule.origin.span, rule.origin.path
     report.add(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cilium's entities -> peers, as far as there is something here that they stand for (E45)."""
+"""Cilium's entities -> peers, as far as policyc models what they stand for (E45)."""
 
 from collections.abc import Mapping
 from ipaddress import ip_network
@@ -32,7 +32,7 @@ ENTITIES: Mapping[str, Peer] = {
 UNSUPPORTED_ENTITIES = frozenset(
     {"kube-apiserver", "health", "ingress", "init", "unmanaged", "cluster-mesh"}
 )
-"""What nothing here knows the members of."""
+"""Entities whose members policyc does not know."""
 READ_ENTITIES = UNSUPPORTED_ENTITIES - {"cluster-mesh"}
-"""Those of which an allow is read: it allows nothing, as no such peer is known."""
+"""Entities that are accepted in an allow: it allows nothing, as no such peer is known."""
 EVERY_ENTITY = (*ENTITIES, *sorted(UNSUPPORTED_ENTITIES))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that Cilium's policies guard: every node, once a policy selects nodes (E45)."""
+"""Nodes under Cilium's host policies: every node, once a policy selects nodes (E45)."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ _GROUP = ".cilium.io"
 
 
 def guards_nodes(policies: PolicySet) -> bool:
-    """Whether every node is a subject, as some policy of Cilium's selects nodes."""
+    """Whether every node is a subject, because some policy of Cilium's selects nodes."""
     return any(guards_nodes_by(policy) for tier in policies.tiers for policy in tier.policies)
 
 
@@ -20,7 +20,7 @@ def guards_nodes_by(policy: Policy) -> bool:
 
 
 def with_node_hosts(universe: Universe, policies: PolicySet) -> Universe:
-    """The universe whose nodes are subjects; what no policy decides of them stays allowed."""
+    """The universe whose nodes are subjects; flows that no policy decides for them stay allowed."""
     if not guards_nodes(policies):
         return universe
     nodes = {

@@ -54,7 +54,7 @@ from policyc.ir.spans import Origin
 def lower_spec(
     spec: CiliumSpec, metadata: ObjectMeta, kind: str, around: Surroundings
 ) -> ir.Policy | None:
-    """One policy; None where its subject is not supported, which is reported."""
+    """One policy; None if its subject is not supported, which is reported."""
     subject = _subject(spec, metadata.namespace, around)
     if subject is None:
         return None
@@ -134,10 +134,10 @@ def _rule(
 def _action(
     rule: CiliumRule, direction: ir.Direction | None, peers: Sequence[ir.Peer]
 ) -> ir.Action:
-    """What the rule does. `direction` is that of a policy for pods, None for one for nodes.
+    """The action of the rule. `direction` is that of a policy for pods, None for one for nodes.
 
-    A pod lets its own node in, but for what a rule denies that names the node: Cilium adds an allow of
-    the host to what policies say, and a deny comes before an allow (semantics A22).
+    A pod allows its own node, unless a rule denies flows and names the node. Cilium adds an allow of the
+    host to the policies, and a deny comes before an allow (semantics A22).
     """
     if not rule.is_deny:
         return ir.Action.ALLOW
@@ -146,7 +146,7 @@ def _action(
 
 
 def _warned(rule: CiliumRule) -> Iterator[Departure]:
-    """What Cilium does otherwise, or as it is configured; the rule means what it says."""
+    """Warnings about what Cilium does differently, or by configuration; the rule keeps its meaning."""
     peers = rule.peers or ()
     if any(isinstance(peer, Endpoints) and entity_of(peer.terms) == "world" for peer in peers):
         yield WORLD_LABEL
@@ -155,11 +155,11 @@ def _warned(rule: CiliumRule) -> Iterator[Departure]:
 
 
 _OWN_NODE = frozenset({ENTITIES["host"], ENTITIES["cluster"], ENTITIES["all"]})
-"""The entities that a pod's own node is of."""
+"""The entities that include a pod's own node."""
 
 
 def _beyond_groups(rule: CiliumRule) -> Iterator[ir.Peer]:
-    """Whom Cilium also matches by selectors of groups: everyone by an empty one, else the world."""
+    """The peers that Cilium also matches by group selectors: all for an empty one, else the world."""
     negative = (ir.Operator.NOT_IN, ir.Operator.DOES_NOT_EXIST)
     for peer in rule.peers or ():
         if isinstance(peer, CidrRule) and peer.groups is not None:
@@ -173,7 +173,7 @@ def _beyond_groups(rule: CiliumRule) -> Iterator[ir.Peer]:
 def _peers(
     rule: CiliumRule, namespace: str, around: Surroundings
 ) -> Iterator[ir.Peer | UnsupportedPart]:
-    """Anyone, where a rule says nothing but services; nobody, where it says nothing at all."""
+    """Any peer, if a rule has only services; no peer, if it has nothing at all."""
     if rule.peers is None:
         if rule.services.ports is not None:
             yield ir.ANY_PEER
@@ -206,7 +206,7 @@ def _peer(
 
 
 def _endpoints(terms: Terms, namespace: str) -> Iterator[ir.Peer | UnsupportedPart]:
-    """Those of the policy's own namespace, unless the selector says which; or an entity."""
+    """Endpoints of the policy's own namespace, unless the selector names others; or an entity."""
     entity = entity_of(terms)
     if entity is not None and entity in ENTITIES:
         yield ENTITIES[entity]

@@ -54,7 +54,7 @@ class CiliumSpec:
 def decode_specs(
     decoder: SchemaDecoder, node: Mapping, metadata: ObjectMeta, kind: str
 ) -> list[CiliumSpec]:
-    """Every spec of an object that can be read."""
+    """Every readable spec of an object."""
     found = [
         _spec(decoder, item, path, metadata.namespace) for item, path in _written(decoder, node)
     ]
@@ -115,7 +115,7 @@ def _check_selectors(decoder: SchemaDecoder, node: Mapping, path: str, namespace
 def _in_own_namespace(decoder: SchemaDecoder, terms: Terms, namespace: str) -> Terms:
     """`k8s:io.kubernetes.pod.namespace` does not reach beyond the policy's own: Cilium replaces it.
 
-    Written in another way it is a further condition, as any other label.
+    In any other spelling it is an additional condition, like any other label.
     """
     kept = []
     for term in terms.terms:

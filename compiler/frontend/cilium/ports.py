@@ -86,14 +86,14 @@ _ICMP_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class PortRules:
-    """What a rule says of services: None where it says nothing, and what it asks for above them."""
+    """The services of a rule (None: no condition), and its layer 7 requirements."""
 
     ports: tuple[Ports, ...] | None
     parts: tuple[UnsupportedPart, ...] = field(default=(), compare=False)
 
 
 def decode_port_rules(decoder: SchemaDecoder, rule: Mapping, path: str, is_deny: bool) -> PortRules:
-    """ToPorts or icmps of a rule; an empty list says nothing."""
+    """ToPorts or icmps of a rule; an empty list is no condition."""
     ports = list(decoder.items(rule, "toPorts", path))
     icmps = list(decoder.items(rule, "icmps", path))
     if ports and icmps:
@@ -116,7 +116,7 @@ def decode_port_rules(decoder: SchemaDecoder, rule: Mapping, path: str, is_deny:
 
 
 def _layer_7(node: Mapping, path: str) -> Iterator[UnsupportedPart]:
-    """What looks into connections; `rules: {}` and empty lists ask for nothing."""
+    """Layer 7 requirements; `rules: {}` and empty lists require nothing."""
     for name in _LAYER_7:
         value = node.get(name)
         is_empty = isinstance(value, Sequence) and not value.items
@@ -127,7 +127,7 @@ def _layer_7(node: Mapping, path: str) -> Iterator[UnsupportedPart]:
 
 
 def _asks(rules: Node) -> bool:
-    """Whether there is a rule of layer 7; `http: []` is none."""
+    """Whether there is a rule of layer 7; `http: []` is not one."""
     if not isinstance(rules, Mapping):
         return True
     values = [entry.value for _, entry in rules if not entry.value.is_null]

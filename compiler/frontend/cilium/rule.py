@@ -70,7 +70,7 @@ CiliumPeer = Entity | Endpoints | Nodes | CidrRule | ServiceRef | UnsupportedPar
 
 @dataclass(frozen=True, slots=True)
 class CiliumRule:
-    """A rule. `peers` None: it says nothing of peers; empty: it selects nobody."""
+    """A rule. `peers` None: it has no condition on peers; empty: it selects no peer."""
 
     is_deny: bool
     peers: tuple[CiliumPeer, ...] | None
@@ -100,7 +100,7 @@ def _nodes(decoder: SchemaDecoder, item: Node, path: str) -> CiliumPeer | None:
 
 
 def unknown_entity(name: str, span: Span, path: str) -> UnsupportedPart:
-    """An entity whose members nothing here knows."""
+    """An entity whose members policyc does not know."""
     what = f"the entity {name}"
     return UnsupportedPart(span, path, what, is_peer=True, is_read=name in READ_ENTITIES)
 
@@ -147,7 +147,7 @@ PEERS: dict[str, dict[str, DecodeItem]] = {
         "toFQDNs": _unsupported("domain names", AllOf(OUTSIDE)),
     },
 }
-"""Direction -> field -> how an item of it is read. Only one of them may stand in a rule."""
+"""Direction -> field -> the reader of an item of it. Only one of them may be in a rule."""
 _REQUIRES = {"ingress": "fromRequires", "egress": "toRequires"}
 _ALLOW_ONLY = frozenset({"toFQDNs", "authentication"})
 
@@ -191,13 +191,13 @@ def _peers(
         for name in filled
         for item, where in decoder.items(node, name, path)
     ]
-    if len(present) > len(filled):  # an empty list selects nobody, whatever else there is
+    if len(present) > len(filled):  # an empty list selects no peer, whatever other fields there are
         return ()
     return tuple(peer for peer in found if peer is not None) if present else None
 
 
 def _warn_of_nulls(decoder: SchemaDecoder, rule: CiliumRule, peer_fields: Iterable[str]) -> None:
-    """A null list beside what the rule does say: it is no limit, though it may look like one."""
+    """A null list beside the rule's conditions: it is no limit, though it may look like one."""
     ports = rule.services.ports
     if rule.peers is None and ports:
         _warn_of_null(decoder, rule, peer_fields, "every peer")
@@ -218,7 +218,7 @@ def _warn_of_null(
 
 
 def _warn_of_services_with_ports(decoder: SchemaDecoder, node: Mapping, path: str) -> None:
-    """Cilium takes them together since 1.17; before, it refuses the whole policy."""
+    """Cilium combines them since 1.17; before, it refuses the whole policy."""
     both = [node.get(name) for name in ("toServices", "toPorts")]
     if all(isinstance(value, Sequence) and value.items for value in both):
         where = f"{path}.toPorts"
@@ -233,7 +233,7 @@ def _is_empty(node: Node | None) -> bool:
 
 
 def _refuse_requires(decoder: SchemaDecoder, node: Mapping, path: str, name: str) -> None:
-    """A requirement narrows rules of other policies: leaving it out would open something."""
+    """A requirement narrows rules of other policies: leaving it out would open traffic."""
     if any(True for _ in decoder.items(node, name, path)):
         where = f"{path}.{name}"
         span = node.entries[name].key.span

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cilium's label selectors: keys that say where a label comes from, and labels that stand for more.
+"""Cilium's label selectors: keys with a label source, and keys that stand for other attributes.
 
-A key is `k8s:KEY`, `any:KEY` or just `KEY` for a pod's own labels; some keys stand for its namespace,
-the namespace's labels, or its service account; `reserved:NAME` is an entity (E45).
+A key is `k8s:KEY`, `any:KEY` or just `KEY` for a pod's own labels. Some keys stand for its namespace,
+the namespace's labels, or its service account. `reserved:NAME` is an entity (E45).
 """
 
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ NAMESPACE_LABELS = "io.cilium.k8s.namespace.labels."
 SERVICE_ACCOUNT = "io.cilium.k8s.policy.serviceaccount"
 CLUSTER = "io.cilium.k8s.policy.cluster"
 DEFAULT_CLUSTER = "default"
-"""What Cilium calls a cluster that was given no name."""
+"""Cilium's name of a cluster without a configured name."""
 RESERVED = "reserved"
 _OWN_SOURCES = ("", "k8s", "any")
 _OPERATORS = {o.value: o for o in Operator}
@@ -51,7 +51,7 @@ _OPERATORS = {o.value: o for o in Operator}
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One requirement as written: the key without its source. `is_label`: it stands in matchLabels."""
+    """One requirement as written: the key without its source. `is_label`: it is in matchLabels."""
 
     source: str
     key: str
@@ -63,12 +63,12 @@ class Term:
 
     @property
     def is_reserved(self) -> bool:
-        """Whether it is about an entity."""
+        """Whether it is a test for an entity."""
         return self.source == RESERVED
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is a label of the object itself, and of no attribute."""
+        """Whether it is a label of the object itself, and not another attribute."""
         if self.source not in _OWN_SOURCES or self.key in (NAMESPACE, SERVICE_ACCOUNT, CLUSTER):
             return False
         return not self.key.startswith(NAMESPACE_LABELS)
@@ -76,7 +76,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """A selector; without terms it selects everything that may be selected there."""
+    """A selector; without terms it selects everything that can be selected there."""
 
     terms: tuple[Term, ...]
     path: str
@@ -84,13 +84,13 @@ class Terms:
 
 
 def decode_terms(decoder: SchemaDecoder, parent: Mapping, name: str, path: str) -> Terms | None:
-    """The selector in a field, validated; None where it is absent, or no selector."""
+    """The selector in a field, validated; None if it is absent, or not a selector."""
     item = parent.get(name)
     return None if item is None else decode_item_terms(decoder, item, f"{path}.{name}")
 
 
 def decode_item_terms(decoder: SchemaDecoder, item: Node, path: str) -> Terms | None:
-    """The selector that a node is; null is none."""
+    """The selector of a node of the tree; null is not one."""
     node = decoder.item_object(item, path)
     selector = None if node is None else decode_selector_item(decoder, node, path)
     if selector is None:
@@ -131,13 +131,13 @@ def _expression_terms(decoder: SchemaDecoder, selector: Selector, path: str) -> 
 
 
 def split_key(written: str) -> tuple[str, str]:
-    """(source, key); the source is empty where none is written, which means any."""
+    """(source, key); the source is empty if none is written, which means any."""
     source, colon, key = written.partition(":")
     return (source, key) if colon else ("", written)
 
 
 def entity_of(terms: Terms) -> str | None:
-    """The entity that a selector stands for: one reserved label, that must be there."""
+    """The entity that a selector stands for: one reserved label, which must be present."""
     if len(terms.terms) != 1 or not terms.terms[0].is_reserved:
         return None
     term = terms.terms[0]
@@ -146,7 +146,7 @@ def entity_of(terms: Terms) -> str | None:
 
 
 def unsupported_terms(terms: Terms) -> Iterator[UnsupportedPart]:
-    """What a selector asks for that nothing here knows: other sources, mixed entities, clusters."""
+    """Unsupported requirements of a selector: other sources, mixed entities, clusters."""
     for term in terms.terms:
         if term.is_reserved:
             what = _reserved(terms, term)
@@ -160,16 +160,16 @@ def unsupported_terms(terms: Terms) -> Iterator[UnsupportedPart]:
 
 
 def _is_of_every_endpoint(term: Term) -> bool:
-    """Whether a requirement on the cluster's name holds of every endpoint that there is here.
+    """Whether a requirement on the cluster's name holds for every endpoint of the input.
 
-    All are of one cluster, whose name is `default` unless Cilium is told otherwise.
+    All endpoints are of one cluster, whose name is `default` unless Cilium is configured otherwise.
     """
     is_named = term.operator is Operator.IN and DEFAULT_CLUSTER in term.values
     return is_named or term.operator is Operator.EXISTS
 
 
 def _reserved(terms: Terms, term: Term) -> str:
-    """What is wrong with a reserved label, in words."""
+    """The mistake in a reserved label, in words."""
     if entity_of(terms) is not None:
         return f"the entity {term.key}"
     how = "beside other labels" if len(terms.terms) > 1 else "negated, or with a value"
@@ -177,7 +177,7 @@ def _reserved(terms: Terms, term: Term) -> str:
 
 
 def names_namespace(terms: Terms) -> bool:
-    """Whether a selector says itself which namespaces it means."""
+    """Whether a selector itself names its namespaces."""
     return any(
         term.source in _OWN_SOURCES
         and (term.key == NAMESPACE or term.key.startswith(NAMESPACE_LABELS))
@@ -186,7 +186,7 @@ def names_namespace(terms: Terms) -> bool:
 
 
 def is_negative(terms: Terms) -> bool:
-    """Whether a selector that names namespaces holds of whatever has none of its labels."""
+    """Whether a selector that names namespaces holds for every object without namespace labels."""
     absent = (Operator.NOT_IN, Operator.DOES_NOT_EXIST)
     return names_namespace(terms) and all(term.operator in absent for term in terms.terms)
 
@@ -234,7 +234,7 @@ def node_condition(terms: Terms) -> Condition:
 
 
 def unsupported_node_terms(terms: Terms) -> Iterator[UnsupportedPart]:
-    """What a selector of nodes asks for beside nodes' labels."""
+    """The requirements of a selector of nodes beside nodes' labels."""
     for term in terms.terms:
         if not term.is_plain:
             what = f"the label {term.key} of nodes"

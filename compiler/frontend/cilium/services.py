@@ -32,7 +32,7 @@ _SELECTOR_FIELDS = frozenset({"selector", "namespace"})
 
 @dataclass(frozen=True, slots=True)
 class ServiceRef:
-    """Services by name or by their labels; an empty namespace is every one."""
+    """Services by name or by their labels; an empty namespace means every namespace."""
 
     name: str
     selector: Terms | None
@@ -64,7 +64,7 @@ def decode_service_ref(decoder: SchemaDecoder, item: Node, path: str) -> Service
 
 
 def lower_service_ref(ref: ServiceRef, around: Surroundings) -> Iterator[Peer | UnsupportedPart]:
-    """The pods of every Service meant; one that is not known, or has no selector, is not supported."""
+    """The pods of every matched Service; one that is not known, or has no selector, is not supported."""
     found = [service for service in around.services.values() if _is_meant(ref, service)]
     if not found and (ref.name or not around.services):
         what = f"the Service {_shown(ref)}, which is not among the cluster's objects"

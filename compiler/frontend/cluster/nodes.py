@@ -32,7 +32,7 @@ _ADDRESS_TYPES = (_INTERNAL, "ExternalIP")
 
 @dataclass(frozen=True, slots=True)
 class ClusterNode:
-    """A v1 Node: its addresses, which of them are internal, and the pod CIDRs it was given."""
+    """A v1 Node: its addresses, which of them are internal, and its pod CIDRs."""
 
     metadata: ObjectMeta
     addresses: tuple[Address, ...]
@@ -59,7 +59,7 @@ def namespace_labels(name: str, labels: Map[str, str]) -> dict[str, str]:
 
 
 def decode_namespace(decoder: Decoder, node: Mapping) -> Namespace | None:
-    """The namespace; None where it has no readable name."""
+    """The namespace; None if it has no readable name."""
     metadata = decode_named(decoder, node, "")
     if metadata is None:
         return None
@@ -72,7 +72,7 @@ def decode_namespace(decoder: Decoder, node: Mapping) -> Namespace | None:
 
 
 def decode_cluster_node(decoder: Decoder, node: Mapping) -> ClusterNode | None:
-    """The node; None where it has no readable name."""
+    """The node; None if it has no readable name."""
     metadata = decode_named(decoder, node, "")
     if metadata is None:
         return None
@@ -86,7 +86,7 @@ def decode_cluster_node(decoder: Decoder, node: Mapping) -> ClusterNode | None:
 
 
 def _addresses(decoder: Decoder, node: Mapping) -> list[tuple[str, Address]]:
-    """Internal and external addresses; host names are no addresses."""
+    """Internal and external addresses; host names are not addresses."""
     status = decoder.object(node, "status", "")
     if status is None:
         return []

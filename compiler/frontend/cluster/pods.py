@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pods and pod templates, as far as policies can tell them apart.
+"""Pods and pod templates, with the fields that policies can distinguish.
 
-Only the fields read here are checked; the rest of a pod is none of our business.
+Only the fields read here are checked; the rest of a pod is ignored.
 """
 
 from dataclasses import dataclass, field
@@ -41,7 +41,7 @@ _PORTS = range(1, 65536)
 
 @dataclass(frozen=True, slots=True)
 class PodSpec:
-    """What a pod or a template says about itself. `ports` are the named ones, sorted (A19)."""
+    """The spec of a pod or a template. `ports` are the named ones, sorted (A19)."""
 
     ports: tuple[ContainerPort, ...] = ()
     service_account: str = "default"
@@ -63,12 +63,12 @@ class Pod:
 
     @property
     def span(self) -> Span:
-        """Where its name stands."""
+        """The place of its name."""
         return self.metadata.span
 
 
 def decode_pod(decoder: Decoder, node: Mapping, namespace: str) -> Pod | None:
-    """The pod; None where it has no readable name."""
+    """The pod; None if it has no readable name."""
     metadata = decode_named(decoder, node, namespace)
     spec = decode_pod_spec(decoder, node, "")
     if metadata is None:
@@ -85,7 +85,7 @@ def decode_pod(decoder: Decoder, node: Mapping, namespace: str) -> Pod | None:
 
 
 def _phase(decoder: Decoder, status: Mapping) -> str:
-    """The phase; one that there is not could be a pod that is done, and holds no address (A25)."""
+    """The phase; an invalid one could hide a finished pod, which holds no address (A25)."""
     phase = decoder.string(status, "phase", "status") or ""
     if phase and phase not in _PHASES:
         where = "status.phase"
@@ -158,7 +158,7 @@ def _ports(decoder: Decoder, container: Mapping, path: str) -> list[ContainerPor
 
 
 def read_protocol(decoder: Decoder, node: Mapping, path: str) -> str | None:
-    """A field `protocol`: TCP where it is absent."""
+    """A field `protocol`: TCP if it is absent."""
     protocol = decoder.string(node, "protocol", path, default="TCP")
     if protocol is None or protocol in _PROTOCOLS:
         return protocol
@@ -169,7 +169,7 @@ def read_protocol(decoder: Decoder, node: Mapping, path: str) -> str | None:
 
 
 def read_port(decoder: Decoder, node: Mapping, name: str, path: str) -> int | None:
-    """A field that holds a port; None where it is absent or out of range."""
+    """A field that holds a port; None if it is absent or out of range."""
     number = decoder.integer(node, name, path)
     if number is None or number in _PORTS:
         return number
@@ -209,7 +209,7 @@ def _addresses(
 def _check_first(
     decoder: Decoder, status: Mapping, name: str, single: Address, listed: dict[int, Address]
 ) -> None:
-    """The single field is the first of the list; otherwise nobody knows which one is stale."""
+    """The single field must be the first of the list; otherwise one of the two is stale."""
     if listed and next(iter(listed.values())) != single:
         where = f"status.{name}"
         finding = codes.ADDRESSES_DIFFER.at(status.span_of(name), where, where=where)
@@ -217,13 +217,13 @@ def _check_first(
 
 
 def read_address(decoder: Decoder, node: Mapping, name: str, path: str) -> Address | None:
-    """A field that holds an address; None where it is absent, empty, or no address."""
+    """A field that holds an address; None if it is absent, empty, or not an address."""
     text = decoder.string(node, name, path)
     return checked_address(decoder, text, node.span_of(name), f"{path}.{name}") if text else None
 
 
 def checked_address(decoder: Decoder, text: str, span: Span, where: str) -> Address | None:
-    """The address that `text` is, or a finding and None."""
+    """The address that `text` represents, or a finding and None."""
     address = parse_address(text)
     if address is None:
         decoder.report.add(codes.BAD_ADDRESS.at(span, where, where=where, value=quoted(text)))
@@ -232,7 +232,7 @@ def checked_address(decoder: Decoder, text: str, span: Span, where: str) -> Addr
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """The pod template of a Deployment, Job, ...; the replicas have an address nobody knows yet."""
+    """The pod template of a Deployment, Job, ...; its replicas have an unknown address."""
 
     kind: str
     metadata: ObjectMeta
@@ -244,7 +244,7 @@ _TEMPLATE_PATHS = {"CronJob": ("spec", "jobTemplate", "spec", "template")}
 
 
 def decode_workload(decoder: Decoder, node: Mapping, kind: str, namespace: str) -> Workload | None:
-    """The workload; None where it has no readable name, or no template at all."""
+    """The workload; None if it has no readable name, or no template at all."""
     metadata = decode_named(decoder, node, namespace)
     path = ""
     for name in _TEMPLATE_PATHS.get(kind, ("spec", "template")):

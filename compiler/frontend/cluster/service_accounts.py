@@ -13,7 +13,7 @@ from policyc.ir.universe import Endpoint
 
 @dataclass(frozen=True, slots=True)
 class ServiceAccount:
-    """A v1 ServiceAccount; nothing but its metadata matters here."""
+    """A v1 ServiceAccount; only its metadata is used."""
 
     metadata: ObjectMeta
 
@@ -21,7 +21,7 @@ class ServiceAccount:
 def decode_service_account(
     decoder: Decoder, node: Mapping, namespace: str
 ) -> ServiceAccount | None:
-    """The service account; None where it has no readable name."""
+    """The service account; None if it has no readable name."""
     metadata = decode_named(decoder, node, namespace)
     return None if metadata is None else ServiceAccount(metadata)
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services and EndpointSlices: typed, for the stages that translate services. Policies do not read
-them.
+"""Services and EndpointSlices as typed values, for stages that translate services.
+
+Policies do not read them.
 """
 
 from collections.abc import Mapping as Map
@@ -23,7 +24,7 @@ SERVICE_NAME_LABEL = "kubernetes.io/service-name"
 
 @dataclass(frozen=True, slots=True)
 class ServicePort:
-    """v1 ServicePort; `target_port` is the port's number where it was absent."""
+    """v1 ServicePort; `target_port` is the port's number if it was absent."""
 
     name: str
     protocol: str
@@ -51,7 +52,7 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class SliceEndpoint:
-    """One endpoint of a slice. `is_ready` is true where nothing is said, as the API has it."""
+    """One endpoint of a slice. `is_ready` is true if the field is absent, as in the API."""
 
     addresses: tuple[Address, ...]
     is_ready: bool
@@ -71,7 +72,7 @@ class SlicePort:
 
 @dataclass(frozen=True, slots=True)
 class EndpointSlice:
-    """A discovery.k8s.io/v1 EndpointSlice; `service` is empty where no label names one."""
+    """A discovery.k8s.io/v1 EndpointSlice; `service` is empty if no label names one."""
 
     metadata: ObjectMeta
     service: str
@@ -81,7 +82,7 @@ class EndpointSlice:
 
 
 def decode_service(decoder: Decoder, node: Mapping, namespace: str) -> Service | None:
-    """The service; None where it has no readable name."""
+    """The service; None if it has no readable name."""
     metadata = decode_named(decoder, node, namespace)
     spec = _spec(decoder, node)
     if metadata is None:
@@ -155,7 +156,7 @@ def _load_balancer_ips(decoder: Decoder, node: Mapping) -> tuple[Address, ...]:
 
 
 def decode_endpoint_slice(decoder: Decoder, node: Mapping, namespace: str) -> EndpointSlice | None:
-    """The slice; None where it has no readable name."""
+    """The slice; None if it has no readable name."""
     metadata = decode_named(decoder, node, namespace)
     if metadata is None:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cluster objects -> the universe that policies are evaluated in, and the services beside it."""
+"""Cluster objects -> the universe in which policies are evaluated, and the services beside it."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -44,7 +44,7 @@ class HasMetadata(Protocol):
 
     @property
     def metadata(self) -> ObjectMeta:
-        """Who it is."""
+        """The object's metadata."""
 
 
 T = TypeVar("T", bound=HasMetadata)
@@ -52,7 +52,7 @@ T = TypeVar("T", bound=HasMetadata)
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What a cluster holds, as far as policies and the datapath need it. All sorted by name."""
+    """The contents of a cluster, as far as policies and the datapath need them. All sorted by name."""
 
     universe: Universe = field(default_factory=Universe)
     namespaces: tuple[Namespace, ...] = ()
@@ -63,7 +63,7 @@ class Cluster:
     passed_over: Counter[str] = field(default_factory=Counter, hash=False)
     findings: tuple[Diagnostic, ...] = ()
     has_policies: bool = False
-    """Whether there were policies among its objects, which must be those that are evaluated."""
+    """Whether its objects include policies, which must be those that are evaluated."""
 
 
 @dataclass
@@ -87,7 +87,7 @@ class ClusterObjects:
         return any((*kinds, self.nodes, self.service_accounts))
 
     def add(self, raw: RawObject) -> ObjectMeta | None:
-        """Decode one object and keep it; its metadata, or None where it is unreadable."""
+        """Decode one object and add it; its metadata, or None if it is unreadable."""
         decoder, node, namespace = Decoder(self.report), raw.node, self.default_namespace
         match raw.kind:
             case "Namespace":
@@ -109,7 +109,7 @@ class ClusterObjects:
                 return _keep(self.workloads, workload)
 
     def universe(self) -> Universe:
-        """The endpoints: pods that are not done, and one for each template."""
+        """The endpoints: pods that are not finished, and one for each template."""
         labels = {n.metadata.name: dict(n.labels) for n in self.namespaces}
         nodes = {n.name: Node(n.name, dict(n.metadata.labels), n.addresses) for n in self.nodes}
         internal = {node.name: node.internal for node in self.nodes}
@@ -130,7 +130,7 @@ class ClusterObjects:
         return Universe(tuple(endpoints), tuple(nodes[name] for name in sorted(nodes)))
 
     def _top_workloads(self) -> list[Workload]:
-        """Workloads whose owner is not listed itself: a Deployment stands for its ReplicaSets."""
+        """Workloads whose owner is not in the input: a Deployment stands for its ReplicaSets."""
         listed = {_identity(w.kind, w.metadata.namespace, w.metadata.name) for w in self.workloads}
         found = [
             workload
@@ -143,7 +143,7 @@ class ClusterObjects:
         return sorted(found, key=lambda w: (w.metadata.qualified_name, w.kind))
 
     def _check_addresses(self, endpoints: Iterable[Endpoint]) -> None:
-        """Two pods with one address could not be told apart; on the host network they share it."""
+        """Two pods with one address could not be distinguished; on the host network they share it."""
         holders: dict[object, Endpoint] = {}
         for endpoint in endpoints:
             for address in () if endpoint.host_network else endpoint.addresses:
@@ -225,7 +225,7 @@ def _template_endpoint(
 
 
 def _free_name(workload: Workload, taken: set[str]) -> str:
-    """The workload's name; with its kind behind it until no pod or other workload has that name."""
+    """The workload's name; with its kind appended until no pod or other workload has that name."""
     meta = workload.metadata
     name = meta.name
     while f"{meta.namespace}/{name}" in taken:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The findings about intents (PC15xx). Those about the words they share with rules are PC14xx."""
+"""The findings about intents (PC15xx). Findings about the words they share with rules are PC14xx."""
 
 from policyc.ir.diagnostics import Code, Severity
 

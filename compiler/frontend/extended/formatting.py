@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layout of the rule language where files have it: .intent files, and fields of policyc's own kinds.
+"""Formatting of the rule language in files: .intent files, and fields of policyc's own kinds.
 
-In YAML only the text of a field changes: `rules` and `intents` where they are literal blocks (`|`), and
-`appliesTo` on one line. Everything else of the file stays as it is, byte for byte.
+In YAML only the text of a field changes: `rules` and `intents` in literal blocks (`|`), and `appliesTo`
+on one line. The rest of the file stays as it is, byte for byte.
 """
 
 import re
@@ -43,7 +43,7 @@ _HEAD = re.compile(r"(?:[&!]\S*[ \t]+)*\|[^\n]*\n")
 
 @dataclass(frozen=True, slots=True)
 class _Language:
-    """How one field's text is parsed and laid out."""
+    """The parser and the formatter of one field's text."""
 
     parse: Callable[[str], Parsed]
     lay_out: Callable[[str], str]
@@ -58,7 +58,7 @@ _FIELDS = {
 
 
 def format_intent_file(data: bytes, name: str, report: Report) -> bytes | None:
-    """The file laid out; None where it has mistakes, which are reported."""
+    """The formatted file; None if it has mistakes, which are reported."""
     text = _decoded(data, name, report)
     if text is None:
         return None
@@ -75,7 +75,7 @@ def format_intent_file(data: bytes, name: str, report: Report) -> bytes | None:
 
 
 def format_yaml_file(data: bytes, name: str, report: Report) -> bytes | None:
-    """The file with its fields laid out; None where it or one of them has mistakes."""
+    """The file with its fields formatted; None if it or one of them has mistakes."""
     if _GROUP.encode() not in data:
         return data
     text = _decoded(data, name, report)
@@ -132,14 +132,14 @@ def _fields(node: Node) -> Iterator[tuple[Scalar, str, _Language]]:
 
 
 def _written(scalar: Scalar, body: str, at: int) -> str:
-    """The scalar as it stands in the file."""
+    """The scalar as it is written in the file."""
     if isinstance(scalar, LongScalar):
         return scalar.raw if body.startswith(scalar.raw, at) else ""
     return body[at : at + scalar.end_column - scalar.column]
 
 
 def _laid_out(scalar: Scalar, written: str, language: _Language) -> str | None:
-    """What is to stand there instead; None where the way it is written is left alone."""
+    """The formatted text; None if the field's YAML style is not changed."""
     if language is _EXPRESSION:
         if isinstance(scalar, LongScalar):
             return None
@@ -158,10 +158,10 @@ def _laid_out(scalar: Scalar, written: str, language: _Language) -> str | None:
 
 
 def _from_the_margin(lines: list[str]) -> list[str]:
-    """Lines of which the first stands at the margin, with those that stand below it.
+    """Lines of which the first has no indent, together with the lines below it.
 
-    Rules before any section, a mistake that others report, are laid out as if below one. YAML takes the
-    first line's indentation for that of the block, and a line before it for the end.
+    Rules before any section (a mistake reported elsewhere) are formatted as if below one. YAML takes the
+    first line's indentation as that of the block, and a line before it as the block's end.
     """
     first = next(line for line in lines if line)
     deeper = len(first) - len(first.lstrip(" "))
@@ -172,7 +172,7 @@ def _from_the_margin(lines: list[str]) -> list[str]:
 
 
 def _body_and_tail(text: str) -> tuple[str, str]:
-    """The lines of a block, and the line end and empty lines behind them."""
+    """The lines of a block, and the line end and empty lines after them."""
     body = text.rstrip(" \t\r\n")
     return body, text[len(body) :].lstrip(" \t")
 
@@ -194,7 +194,7 @@ def _words(text: str) -> list[str]:
 
 
 def _check_same(documents: list[Node], data: bytes, name: str) -> None:
-    """Read the result: nothing but the layout of the fields may be another."""
+    """Read the result again: only the layout of the fields may differ."""
     report = Report()
     again = list(read_documents(data, name, report))
     fields = {id(scalar) for node in (*documents, *again) for scalar, _, _ in _fields(node)}
@@ -205,7 +205,7 @@ def _check_same(documents: list[Node], data: bytes, name: str) -> None:
 
 
 def _value(node: Node, fields: set[int]) -> object:
-    """A node as values that can be compared; of a field in the rule language, its words."""
+    """A node as values that can be compared; for a field in the rule language, its tokens."""
     match node:
         case Scalar():
             return _words(node.text) if id(node) in fields else (node.text, node.plain)

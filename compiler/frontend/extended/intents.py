@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Intents as text -> the IR's, and policyc.dev/v1alpha1 objects of kind Intent.
+"""Intents as text -> the IR's intents, and policyc.dev/v1alpha1 objects of kind Intent.
 
-An Intent object among policies is read, provided to whoever asks for intents, and otherwise ignored.
+An Intent object among policies is read, provided to commands that use intents, and otherwise ignored.
 """
 
 from collections.abc import Iterable
@@ -40,14 +40,14 @@ _SPEC_FIELDS = frozenset({"intents"})
 
 @dataclass(frozen=True, slots=True)
 class IntentDraft:
-    """An intent but for the pods of the Services that it names."""
+    """An intent without the pods of the Services that it names."""
 
     intent: Intent
     src: tuple[Draft, ...]
     dst: tuple[Draft, ...]
 
     def finished(self, passage: Passage, surroundings: Surroundings) -> Intent:
-        """The intent, once the cluster is known; Services nobody knows the pods of are errors."""
+        """The intent, after the cluster is known; Services without known pods are errors."""
         sides = []
         for side in (self.src, self.dst):
             found, parts = looked_up(side, passage, surroundings)
@@ -65,12 +65,12 @@ class IntentText:
     drafts: tuple[IntentDraft, ...]
 
     def finished(self, surroundings: Surroundings) -> tuple[Intent, ...]:
-        """The intents, once the cluster is known."""
+        """The intents, after the cluster is known."""
         return tuple(draft.finished(self.passage, surroundings) for draft in self.drafts)
 
 
 def read_intent_text(passage: Passage) -> IntentText:
-    """The intents of a text; what is wrong goes to the passage's report."""
+    """The intents of a text; mistakes go to the passage's report."""
     parsed = parse_intents(passage.text.text)
     passage.say_problems(parsed)
     drafts = [_draft(item, index, passage) for index, item in enumerate(parsed.items)]
@@ -105,7 +105,7 @@ def _scope(given: dict[str, tree.Modifier], passage: Passage) -> Scope:
 
 
 def check_names(found: Iterable[Intent], passages: Iterable[Passage]) -> None:
-    """Report names that two intents have: results could not be told apart."""
+    """Report names that two intents have: their results could not be distinguished."""
     seen: dict[str, Intent] = {}
     for intent, passage in zip(found, passages, strict=True):
         earlier = seen.setdefault(intent.name, intent) if intent.name else intent
@@ -145,9 +145,9 @@ def read_intent(raw: RawObject, reading: Reading) -> Pending | None:
 
 
 def _check_names_once(text: IntentText, surroundings: Surroundings) -> None:
-    """Check the names of all that was read together; the first of the texts does it for all.
+    """Check the names of everything that was read together; the first text does it for all.
 
-    What stands in --cluster too is of another report, and the same intent.
+    An intent that is also in --cluster belongs to another report, and is the same intent.
     """
     report = text.passage.report
     texts = [other for other in surroundings.found.intents if other.passage.report is report]

@@ -56,7 +56,7 @@ class ExtendedPolicy:
     passage: Passage
 
     def lower(self, surroundings: Surroundings) -> Iterable[Lowered]:
-        """One policy; each section that is there isolates in its direction (G56)."""
+        """One policy; each section that is present isolates in its direction (G56)."""
         rules = {
             direction: tuple(
                 draft.finished(self.passage, surroundings)
@@ -78,7 +78,7 @@ class ExtendedPolicy:
 
 
 def read_extended_policy(raw: RawObject, reading: Reading) -> Pending | None:
-    """Decode and validate; None where nothing of it can be lowered."""
+    """Decode and validate; None if nothing of it can be lowered."""
     decoder = Decoder(reading.report)
     metadata = own_metadata(decoder, raw, _FIELDS)
     spec = decoder.object(raw.node, "spec", "", _SPEC_FIELDS)
@@ -108,7 +108,7 @@ def own_metadata(decoder: Decoder, raw: RawObject, fields: frozenset[str]) -> Ob
 
 
 def passage_of(decoder: Decoder, spec: Mapping, name: str, namespace: str) -> Passage | None:
-    """The text of a required field; None where there is none, which is reported."""
+    """The text of a required field; None if there is none, which is reported."""
     node = spec.get(name)
     if node is None:
         _require(spec, name, decoder, "spec")
@@ -121,7 +121,7 @@ def passage_of(decoder: Decoder, spec: Mapping, name: str, namespace: str) -> Pa
 
 
 def _require(parent: Mapping, name: str, decoder: Decoder, path: str = "") -> None:
-    """Say that a field is missing, unless it is there and wrong."""
+    """Report that a field is missing, unless it is present and wrong."""
     if parent.get(name) is None:
         where = f"{path}.{name}" if path else name
         found = codes.REQUIRED.at(parent.span_of(name), where, where=where)

@@ -34,14 +34,14 @@ _RATE = re.compile(r"([0-9]+)/s")
 
 @dataclass(frozen=True, slots=True)
 class RuleDraft:
-    """A rule but for its peers and its own side, and these as far as they are known."""
+    """A rule without its peers and its own side, and these as far as they are known."""
 
     rule: Rule
     peers: tuple[Draft, ...]
     own: tuple[Draft, ...]
 
     def finished(self, passage: Passage, surroundings: Surroundings) -> Rule:
-        """The rule, with the pods of each Service; what cannot be supported is closed or refused."""
+        """The rule, with the pods of each Service; unsupported parts are closed or refused."""
         found, parts = looked_up(self.peers, passage, surroundings)
         own, own_parts = looked_up(self.own, passage, surroundings)
         rule = replace(self.rule, peers=found, own=own[0] if len(own) == 1 else OneOf(own))
@@ -50,21 +50,21 @@ class RuleDraft:
             [*parts, *(replace(part, among=None) for part in own_parts)],
             surroundings.unsupported,
             surroundings.report,
-            text="",  # what is asked for names the Service, and the rest is in the rule
+            text="",  # the requirement names the Service, and the rest is in the rule
             widest=replace(rule, own=ANY_PEER) if own_parts else None,
         )
 
 
 @dataclass(slots=True)
 class RuleBlock:
-    """A block as read; a direction whose section was there is in `rules`, also without any."""
+    """A block as read; a section that was present is in `rules`, even without any rule."""
 
     rules: dict[Direction, list[RuleDraft]] = field(default_factory=dict)
     sections: dict[Direction, Token] = field(default_factory=dict)
 
 
 def read_block(passage: Passage) -> RuleBlock:
-    """The block's rules by section; everything that is wrong in it is reported."""
+    """The block's rules by section; every mistake in it is reported."""
     parsed = parse_rules(passage.text.text)
     passage.say_problems(parsed)
     block = RuleBlock()
@@ -77,7 +77,7 @@ def read_block(passage: Passage) -> RuleBlock:
             and parsed.problems
             and parsed.problems[0].found.start < item.action.start
         ):
-            direction = Direction.INGRESS  # a section's name is what is wrong, and was said
+            direction = Direction.INGRESS  # the section's name is the mistake, which was reported
         elif direction is None:
             hint = "write `ingress:` or `egress:` on the line above"
             passage.say(codes.NO_SECTION, item.action, hint)
@@ -133,7 +133,7 @@ def _rule(rule: tree.Rule, direction: Direction, index: int, passage: Passage) -
 
 
 def once(modifiers: Iterable[tree.Modifier], passage: Passage) -> dict[str, tree.Modifier]:
-    """The modifiers by their word; one that is given twice is reported."""
+    """The modifiers by their word; a repeated one is reported."""
     found: dict[str, tree.Modifier] = {}
     for modifier in modifiers:
         word = modifier.token.text
@@ -171,7 +171,7 @@ def _limit(given: dict[str, tree.Modifier], action: Action, passage: Passage) ->
 
 
 def text_of(modifier: tree.Modifier | None, passage: Passage) -> str:
-    """The name that `as` gives, or the text of another modifier; empty where there is none."""
+    """The name given by `as`, or the text of another modifier; empty if there is none."""
     if modifier is None or modifier.value is None:
         return ""
     text = unquoted(modifier.value)

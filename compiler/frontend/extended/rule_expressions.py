@@ -64,10 +64,10 @@ _CHECKS: dict[Attribute, tuple[str, Callable[[str], tuple[str, ...]]]] = {
 def endpoint_selector(
     expression: tree.Expression, passage: Passage, is_subject: bool = False
 ) -> EndpointSelector:
-    """The pods of an expression; what is wrong with it goes to the passage's report.
+    """The pods of an expression; mistakes go to the passage's report.
 
-    In an object with a namespace a subject is always of it, and a peer is where the expression says
-    nothing of namespaces.
+    In an object with a namespace, a subject is always in that namespace. A peer is in it if the
+    expression does not mention namespaces.
     """
     condition = _condition(expression, passage)
     home = passage.namespace or None
@@ -83,7 +83,7 @@ def endpoint_selector(
 
 
 def _warn_of_others(expression: tree.Expression, condition: Condition, passage: Passage) -> None:
-    """Warn where a subject must be in another namespace than the policy's own."""
+    """Warn if a subject must be in another namespace than the policy's own."""
     for part in _conjuncts(condition):
         if not isinstance(part, AttributeTest) or part.attribute is not Attribute.NAMESPACE:
             continue
@@ -211,7 +211,7 @@ def _conjuncts(condition: Condition) -> Iterator[Condition]:
 
 
 def _as_labels(condition: Condition, home: str | None) -> EndpointSelector | None:
-    """The selector, where the whole condition is a conjunction that label selectors can say."""
+    """The selector, if the whole condition is a conjunction that label selectors can express."""
     found: dict[Attribute, set[Requirement]] = {
         Attribute.LABEL: set(),
         Attribute.NAMESPACE_LABEL: set(),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What could have stood where a word of the rule language is wrong, and what was probably meant."""
+"""Hints for a wrong word of the rule language: the words allowed there, and the probable one."""
 
 from collections.abc import Iterable
 
@@ -43,7 +43,7 @@ _GROUPS = (
     (_TEST, 'a test such as == "web"'),
     (frozenset(ACTIONS), "an action (" + ", ".join(f"`{action}`" for action in ACTIONS) + ")"),
 )
-"""Kinds that stand for one thing when all of them are expected."""
+"""Kinds that have one name when all of them are expected."""
 _NAMES = {
     STRING: "a text in quotes",
     ADDRESS: "an address or CIDR",
@@ -57,18 +57,18 @@ _NAMES_AFTER = {
     "icmp": "a type such as echo-request",
     "icmpv6": "a type such as echo-request",
 }
-"""What a QUALIFIED or a WORD is, by the word before it."""
+"""The meaning of a QUALIFIED or a WORD, by the word before it."""
 
 
 def suggestion(name: str, names: Iterable[str]) -> str:
-    """A hint with the nearest name; those of this language are short, so few letters must be alike."""
+    """A hint with the nearest name; names of this language are short, so few letters must match."""
     known = sorted(names)
     near = nearest(name, known, _ALIKE)
     return did_you_mean(name, known) if near is None else f"did you mean `{near}`?"
 
 
 def shown(token: Token) -> str:
-    """A word as messages show it; a character that nobody would see, by its number."""
+    """A word as messages show it; an invisible character by its number."""
     if token.kind == END:
         return "the end of the line"
     if token.kind == STRAY and not token.text.isprintable():
@@ -77,7 +77,7 @@ def shown(token: Token) -> str:
 
 
 def in_words(problem: SyntaxProblem) -> str:
-    """What could have stood there, as people say it."""
+    """The words that could be there, for people."""
     expected = frozenset(problem.expected)
     after = problem.after.kind if problem.after is not None else ""
     if not expected and after == "node":
@@ -121,7 +121,7 @@ _SYNONYMS = {
 
 
 def hint_for(problem: SyntaxProblem) -> str:
-    """What was probably meant, or nothing."""
+    """A hint with the probable intention, or nothing."""
     found, expected = problem.found, frozenset(problem.expected)
     if found.kind == STRAY:
         return _of_stray(found.text)
@@ -141,7 +141,7 @@ def _of_stray(character: str) -> str:
 
 
 def _of_line(text: str, expected: frozenset[str]) -> str:
-    """A word that was to go on from the line before, and so misspelt begins a statement."""
+    """A misspelt word that should continue the line before, and so begins a statement."""
     if expected.isdisjoint((*ACTIONS, *PROMISES)):
         return ""
     near = nearest(text, GOES_ON_WITH & KEYWORDS, _ALIKE)
@@ -151,7 +151,7 @@ def _of_line(text: str, expected: frozenset[str]) -> str:
 
 
 def _by_place(found: Token, after: str, expected: frozenset[str]) -> str:
-    """Mistakes that are known by where they are made."""
+    """Mistakes that are recognised by their position."""
     kind = found.kind
     if after in ("ns", "pod") and expected == {"["}:
         name = 'the name of a namespace is `namespace`: namespace == "shop"'
@@ -190,7 +190,7 @@ def _of_string(text: str) -> str:
 
 
 def _of_word(found: Token, expected: frozenset[str]) -> str:
-    """A name that is none here, or not yet in quotes."""
+    """An unknown name, or one that is not in quotes yet."""
     text = found.text
     if text in ENTITIES and "entity" in expected:
         return f"did you mean `entity {text}`?"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A passage: text in the rule language, whose it is, and where what is wrong with it goes."""
+"""A passage: text in the rule language, its owner, and the receiver of its findings."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ from policyc.ir.spans import Span
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """`path` is the field's; `namespace` that of the object, empty where it has none."""
+    """`path` is the field's; `namespace` that of the object, empty if it has none."""
 
     text: RuleText | FileText
     path: str
@@ -29,7 +29,7 @@ class Passage:
     namespace: str = ""
 
     def span(self, token: Token, skip: int = 0, length: int | None = None) -> Span:
-        """Where a word stands, or the part of it that begins after `skip` characters."""
+        """The place of a word, or of the part of it that begins after `skip` characters."""
         start = token.start + skip
         return self.text.span(start, token.end if length is None else start + length)
 
@@ -40,7 +40,7 @@ class Passage:
         self.report.add(found.help(hint) if hint else found)
 
     def say_problems(self, parsed: Parsed) -> None:
-        """Report what the grammar did not take."""
+        """Report what the grammar did not accept."""
         for problem in parsed.problems:
             self._say_problem(problem)
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Peers of the rule language -> peers of the IR (semantics G53). Services wait for the cluster."""
+"""Peers of the rule language -> peers of the IR (semantics G53).
+
+Services are resolved when the cluster is known.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -56,7 +59,7 @@ assert tuple(_ENTITIES) == ENTITIES
 
 @dataclass(frozen=True, slots=True)
 class NamedService:
-    """A Service that a rule names; which pods it means is known once the cluster is."""
+    """A Service that a rule names; its pods are known after the cluster is read."""
 
     namespace: str
     name: str
@@ -64,11 +67,11 @@ class NamedService:
 
 
 Draft = Peer | NamedService
-"""A peer that may still have to be looked up."""
+"""A peer that may still have to be resolved."""
 
 
 def peers(written: Iterable[tree.Peer], passage: Passage) -> tuple[Draft, ...]:
-    """What the peers stand for; none at all is any. Wrong ones are reported and left out."""
+    """The meaning of the peers; none at all is any. Wrong ones are reported and left out."""
     written = tuple(written)
     if not written:
         return (ANY_PEER,)
@@ -81,7 +84,7 @@ def peers(written: Iterable[tree.Peer], passage: Passage) -> tuple[Draft, ...]:
 def _check_list_of_excepts(
     before: Draft | None, peer: Draft | None, written: tree.Peer, passage: Passage
 ) -> None:
-    """`A except B, C` reads as if C were taken out as well, which braces say."""
+    """`A except B, C` reads as if C were excepted as well, which needs braces."""
     if not isinstance(before, AddressPeer) or not isinstance(peer, AddressPeer):
         return
     first, network = peer.network.network_address, before.network
@@ -188,7 +191,7 @@ def _strictly(cidr: Cidr) -> str:
 def looked_up(
     drafts: Iterable[Draft], passage: Passage, surroundings: Surroundings
 ) -> tuple[tuple[Peer, ...], list[UnsupportedPart]]:
-    """The peers, with the pods of each Service; and the Services whose pods no selector says."""
+    """The peers, with the pods of each Service; and the Services without a selector for their pods."""
     found: list[Peer] = []
     parts: list[UnsupportedPart] = []
     for draft in drafts:

@@ -29,7 +29,7 @@ _TYPES = {Kind.ICMP: ICMP_TYPES, Kind.ICMPV6: ICMPV6_TYPES}
 
 
 def services(written: Iterable[tree.Service], passage: Passage) -> tuple[Ports, ...]:
-    """What the services stand for; none at all is any. Wrong ones are reported and left out."""
+    """The meaning of the services; none at all is any. Wrong ones are reported and left out."""
     found = [ports for service in written for ports in _service(service, passage)]
     return tuple(dict.fromkeys(found)) or (AnyService(),)
 
@@ -91,7 +91,7 @@ def _port_number(token: Token, skip: int, text: str, passage: Passage) -> int | 
 
 
 def bounded(token: Token, allowed: range, what: str, passage: Passage) -> int | None:
-    """The number that a word is, None (and reported) where it is out of range."""
+    """The number of a word, None (and reported) if it is out of range."""
     number = int(token.text) if len(token.text) <= 12 else allowed.stop
     if number in allowed and token.text == str(number):
         return number
@@ -109,7 +109,7 @@ def bounded(token: Token, allowed: range, what: str, passage: Passage) -> int | 
 
 
 def _icmp(service: tree.Service, passage: Passage) -> Iterator[Ports]:
-    """A number is one family's; a name, or nothing, is both families' after the word `icmp` (G55)."""
+    """ICMP of one family for a number; of both for a name, or none, after the word `icmp` (G55)."""
     kinds = (Kind.ICMPV6,) if service.token.kind == "icmpv6" else (Kind.ICMP, Kind.ICMPV6)
     written, code = service.number, None
     if written is None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A large file of flows as columns of numbers: every end, and every service, is looked up once.
+"""A large file of flows as columns of numbers: every end, and every service, is resolved once.
 
-Only for files without a mistake. Whatever is not plainly right gives None, and the caller reads the file
-again as `flow_files` does, flow by flow, which says what is wrong and where.
+Only for files without mistakes. Any doubtful value gives None. The caller then reads the file again with
+`flow_files`, flow by flow, which reports the mistake and its place.
 """
 
 import csv
@@ -36,14 +36,14 @@ Asked = tuple[int, Service, int | None]
 
 
 class _NotPlainError(Exception):
-    """Something in the file needs a closer look."""
+    """Something in the file needs the careful reader."""
 
 
 @dataclass
 class FlowColumns:
-    """Flows as numbers, side by side: `src` and `dst` among `ends`, `asked` among `questions`.
+    """Flows as numbers, in parallel columns: `src` and `dst` among `ends`, `asked` among `questions`.
 
-    `lines` are the lines that the flows stand on.
+    `lines` are the lines of the flows.
     """
 
     ends: list[End] = field(default_factory=list)
@@ -57,7 +57,7 @@ class FlowColumns:
         return len(self.src)
 
     def flow(self, at: int) -> Flow:
-        """One flow as the semantics know it."""
+        """One flow as the semantics take it."""
         family, service, source_port = self.questions[self.asked[at]]
         return Flow(self.ends[self.src[at]], self.ends[self.dst[at]], service, family, source_port)
 
@@ -65,7 +65,7 @@ class FlowColumns:
 def columns_of_text(
     text: str, file: str, index: UniverseIndex, report: Report
 ) -> FlowColumns | None:
-    """The flows of a file; None where anything in it is wrong. Warnings are reported."""
+    """The flows of a file; None if anything in it is wrong. Warnings are reported."""
     reading = _Reading(index)
     own = Report()
     try:
@@ -85,7 +85,7 @@ def columns_of_text(
 
 @dataclass
 class _Reading:
-    """What has been looked up so far. Ends that can use the same families are of one class."""
+    """The ends and services resolved so far. Ends that can use the same families are of one class."""
 
     index: UniverseIndex
     columns: FlowColumns = field(default_factory=FlowColumns)
@@ -97,7 +97,7 @@ class _Reading:
     _questions: dict[Asked, int] = field(default_factory=dict)
 
     def add_requests(self, requests: Sequence[FlowRequest]) -> None:
-        """Flows that are read already."""
+        """Flows that were read already."""
         cells = [
             (r.protocol, r.port, r.icmp_type, r.icmp_code, r.family, r.source_port)
             for r in requests
@@ -137,7 +137,7 @@ class _Reading:
         cells: Sequence[Cells],
         request: Callable[[int], FlowRequest],
     ) -> None:
-        """Flows of which only those with something new in them are looked at one by one."""
+        """Flows; only those with something new in them are examined one by one."""
         sources, destinations = self._numbers(src), self._numbers(dst)
         services = self._services
         for new in set(cells).difference(services):
@@ -174,7 +174,7 @@ class _Reading:
         return list(map(self._ends.__getitem__, texts))
 
     def _question(self, request: FlowRequest) -> int:
-        """What a flow asks for; the same for every pair of ends of the same classes."""
+        """The service of a flow; the same for every pair of ends of the same classes."""
         flow = self.index.flow(request, Report())
         if flow is None:
             raise _NotPlainError
@@ -186,7 +186,7 @@ class _Reading:
 
 
 def _chunks(rows: "Reader", width: int) -> Iterator[tuple[list[int], list[list[str]]]]:
-    """Rows that are not blank with their lines, many at a time."""
+    """Rows that are not blank with their lines, in chunks."""
     while True:
         lines: list[int] = []
         found: list[list[str]] = []

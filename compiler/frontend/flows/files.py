@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where flows are written: the command line, CSV, JSON lines, and the scenarios of a test run."""
+"""Sources of flows: the command line, CSV, JSON lines, and the scenarios of a test run."""
 
 import csv
 import io
@@ -41,9 +41,9 @@ def flow_from_arguments(
 
 
 def flows_from_text(text: str, file: str, report: Report) -> Iterator[FlowRequest]:
-    """The flows of a file: JSON lines where it begins with a brace, else CSV with a header.
+    """The flows of a file: JSON lines if it begins with a brace, else CSV with a header.
 
-    A file without any flow is an error: it is more often the wrong one than a question of nothing.
+    A file without any flow is an error: it is usually the wrong file.
     """
     start = text.lstrip()[:1]
     if start == "[":
@@ -77,7 +77,7 @@ def _json_lines(text: str, file: str, report: Report) -> Iterator[FlowRequest]:
 
 
 def without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """A JSON object; json.loads would keep the last of two equal keys, and say nothing."""
+    """A JSON object; json.loads would silently keep the last of two equal keys."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -87,7 +87,7 @@ def without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _csv(text: str, file: str, report: Report) -> Iterator[FlowRequest]:
-    """Rows with a header; an empty cell is a field left out."""
+    """Rows with a header; an empty cell is an absent field."""
     rows = _rows(text, file, report)
     line, header = next(rows, (1, []))
     if not check_header(header, line, file, report):
@@ -109,14 +109,14 @@ def _csv(text: str, file: str, report: Report) -> Iterator[FlowRequest]:
 
 
 class FlowCsv(csv.excel):
-    """CSV as flows are written in it."""
+    """CSV in the dialect of flow files."""
 
     skipinitialspace = True
     strict = True
 
 
 def _rows(text: str, file: str, report: Report) -> Iterator[tuple[int, list[str]]]:
-    """The rows that are not blank, each with its line; what is no CSV ends them."""
+    """The rows that are not blank, each with its line; invalid CSV ends them."""
     rows = csv.reader(io.StringIO(text, newline=""), FlowCsv)
     try:
         for row in rows:
@@ -129,7 +129,7 @@ def _rows(text: str, file: str, report: Report) -> Iterator[tuple[int, list[str]
 
 
 def check_header(header: list[str], line: int, file: str, report: Report) -> bool:
-    """Whether the first row names columns of ours, each once, and those that every flow needs."""
+    """Whether the first row names known columns, each once, and those that every flow needs."""
     before = len(report.findings)
     if not _FIELDS & set(header):
         report.add(_file_finding(file, "the first line is not a header", line).help(_FORMS))
@@ -147,7 +147,7 @@ def check_header(header: list[str], line: int, file: str, report: Report) -> boo
 
 
 def flow_from_record(record: object, name: str, span: Span, report: Report) -> FlowRequest | None:
-    """The flow that a JSON object or a CSV row stands for; None where it is none."""
+    """The flow of a JSON object or a CSV row; None if it is not a flow."""
     if not isinstance(record, Mapping):
         report.add(codes.FLOWS_SYNTAX.at(span, flow=name, problem="expected an object"))
         return None
@@ -164,7 +164,7 @@ def flow_from_record(record: object, name: str, span: Span, report: Report) -> F
 
 
 def _check_fields(record: Mapping[str, object], name: str, span: Span, report: Report) -> None:
-    """A field misspelt is an error; one that is like none of ours is ignored, with a warning."""
+    """A misspelt field is an error; one that resembles no known field is ignored, with a warning."""
     for field in record.keys() - _FIELDS:
         near = nearest(field, _FIELDS)
         if near is None:

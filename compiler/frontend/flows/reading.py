@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flows as users write them -> flows of the universe.
 
-An end is `namespace/pod`, `node/NAME` or an address; an address that a pod holds is that pod, as the
-datapath sees it, and one of a node's is that node's, without being known to come from it (A22, B33).
-What cannot be a flow is a finding that names the flow and the end.
+An end is `namespace/pod`, `node/NAME` or an address. An address that a pod holds is that pod, as the
+datapath sees it. An address of a node is that node, without the knowledge that the flow comes from it
+(A22, B33). An entry that cannot be a flow is a finding that names the flow and the end.
 """
 
 from dataclasses import dataclass, replace
@@ -20,17 +20,17 @@ from policyc.ir.universe import FAMILIES, Address, End, Endpoint, Flow, Node, Un
 
 _NUMBERS = {protocol.name.lower(): protocol.value for protocol in Protocol}
 _ICMP_FAMILIES = {"icmp": None, "icmpv4": 4, "icmpv6": 6, "icmp6": 6}
-"""ICMP by its names; `icmp` alone means that of the flow's family, whichever it is."""
+"""ICMP by its names; `icmp` alone means the ICMP of the flow's family."""
 _WITH_PORTS = frozenset(_NUMBERS.values())
 NODE_PREFIX = "node/"
-"""Before the name of a node, where an end is one."""
+"""The prefix of a node's name as an end."""
 _ECHO_REQUEST = {4: 8 << 8, 6: 128 << 8}
-"""ICMP without a type is an echo request: what people mean by "can it ping"."""
+"""ICMP without a type is an echo request, as in "can it ping"."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlowRequest:
-    """A flow as written; `name` is how findings call it. `family` None: the default one."""
+    """A flow as written; `name` is its name in findings. `family` None: the default one."""
 
     name: str
     span: Span
@@ -48,7 +48,7 @@ _ANY_REQUEST = FlowRequest("", NOWHERE, "", "", "")
 
 
 class _BadFlowError(Exception):
-    """The request is no flow; carries the finding that says why."""
+    """The request is not a flow; carries the finding with the reason."""
 
     def __init__(self, finding: Diagnostic) -> None:
         self.finding = finding
@@ -56,7 +56,7 @@ class _BadFlowError(Exception):
 
 
 class UniverseIndex:
-    """Finds the ends of flows: pods and nodes by name and by address. `nodes` are all there are."""
+    """Finds the ends of flows: pods and nodes by name and by address. `nodes` are all of them."""
 
     def __init__(self, universe: Universe) -> None:
         self.nodes = universe.nodes
@@ -75,7 +75,7 @@ class UniverseIndex:
         }
 
     def flow(self, request: FlowRequest, report: Report) -> Flow | None:
-        """The flow; None where it is none, which is reported."""
+        """The flow; None if it is not one, which is reported."""
         try:
             from_address, to_address = _written(request.src), _written(request.dst)
             src = self._end(request, "src", request.src, from_address)
@@ -90,9 +90,9 @@ class UniverseIndex:
             return None
 
     def end(self, text: str) -> tuple[End, tuple[int, ...]] | None:
-        """What a text names, with the families that it can use; None where it names nothing.
+        """The end that a text names, with its possible families; None if there is none.
 
-        Which flows there are between two ends depends on these families alone.
+        The possible flows between two ends depend on these families alone.
         """
         written = _written(text)
         try:
@@ -138,7 +138,7 @@ class UniverseIndex:
 
 
 def _written(text: str) -> Address | None:
-    """The address that an end is written as; it says the family, also where a pod holds it."""
+    """The address as the end is written; it determines the family, also if a pod holds it."""
     return parse_address(text)
 
 
@@ -153,7 +153,7 @@ def _families(end: End, written: Address | None) -> tuple[int, ...]:
 
 
 def _with_address(end: End, written: Address | None) -> End:
-    """A node has several addresses of a family; the flow has the one that was written."""
+    """A node may have several addresses of a family; the flow has the one that was written."""
     if isinstance(end, Node) and written is not None:
         return replace(end, addresses=(written,))
     return end
@@ -162,7 +162,7 @@ def _with_address(end: End, written: Address | None) -> End:
 def _family(
     request: FlowRequest, src: tuple[End, Address | None], dst: tuple[End, Address | None]
 ) -> int:
-    """The family asked for; else the only one both ends have, and 4 before 6."""
+    """The requested family; else the only one both ends have, and 4 before 6."""
     wanted = _wanted(request)
     for name, (end, written) in (("src", src), ("dst", dst)):
         _check_address(request, name, end, written, wanted)
@@ -187,7 +187,7 @@ def _wanted(request: FlowRequest) -> int | None:
 
 
 def _shown(end: End, written: Address | None) -> str:
-    """The end as a message about families names it: the address that was written, and whose it is."""
+    """The end as a message about families names it: the written address, and its holder."""
     match end:
         case Endpoint() if written is not None:
             return f"{written} (pod {end.qualified_name})"
@@ -200,7 +200,7 @@ def _shown(end: End, written: Address | None) -> str:
 def _check_address(
     request: FlowRequest, name: str, end: End, written: Address | None, wanted: int | None
 ) -> None:
-    """An end takes part in flows of the families it has; a live pod may have none yet (A25)."""
+    """An end takes part in flows of its own families; a live pod may have none yet (A25)."""
     families = _families(end, written)
     if families and (wanted is None or wanted in families):
         return
@@ -215,7 +215,7 @@ def _check_address(
 
 
 def _service(request: FlowRequest, family: int) -> Service:
-    """What the flow asks for; a port where there are ports, type and code for ICMP."""
+    """The service of the flow; a port for protocols with ports, type and code for ICMP."""
     number = _protocol_number(request, family)
     if number in (ICMP_NUMBER, ICMPV6_NUMBER):
         return _icmp(request, number, family)
@@ -251,7 +251,7 @@ def _with_port(request: FlowRequest, number: int) -> Service:
 
 
 def _source_port(request: FlowRequest, service: Service) -> int | None:
-    """The port that the connection comes from, where the flow says it."""
+    """The source port of the connection, if the flow has it."""
     port = request.source_port
     if port is None:
         return None

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all Kubernetes objects share: kinds, metadata, names, selectors, addresses, strict decoding."""
+"""Common parts of Kubernetes objects: kinds, metadata, names, selectors, addresses, strict decoding."""

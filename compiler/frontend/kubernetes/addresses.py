@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses and CIDRs as Kubernetes reads them: Go's forgiving parser, and what it forgave.
+"""Addresses and CIDRs as Kubernetes reads them: Go's lenient parser, and the deviations it accepted.
 
-`ParseCIDRSloppy` takes leading zeros (as decimal), IPv4-mapped IPv6 and host bits; the validation
-of 1.36 then rejects these three, and older servers warn (semantics A14).
+`ParseCIDRSloppy` accepts leading zeros (as decimal), IPv4-mapped IPv6 and host bits. The validation of
+1.36 then rejects these three, and older servers warn (semantics A14).
 """
 
 import re
@@ -21,12 +21,12 @@ from policyc.ir.universe import Address
 
 _DECIMAL = re.compile(r"[0-9]{1,10}")
 _MAPPED_BITS = 96
-"""Where the IPv4 address begins inside an IPv4-mapped IPv6 one."""
+"""The offset of the IPv4 address inside an IPv4-mapped IPv6 one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cidr:
-    """A CIDR that parses; the flags say what a strict reader rejects, or would write otherwise."""
+    """A CIDR that parses; the flags say what a strict reader rejects, or would write differently."""
 
     network: Network
     address: Address
@@ -43,7 +43,7 @@ def parse_address(text: str) -> Address | None:
 
 @lru_cache(maxsize=65536)
 def parse_cidr(text: str) -> Cidr | None:
-    """The CIDR, or None where `net.ParseCIDR` would fail."""
+    """The CIDR, or None if `net.ParseCIDR` would fail."""
     address_text, slash, length_text = text.partition("/")
     if not slash or not _DECIMAL.fullmatch(length_text):
         return None
@@ -65,7 +65,7 @@ def parse_cidr(text: str) -> Cidr | None:
 
 
 def _mapped(address: IPv4Address, length: int) -> Cidr | None:
-    """An IPv4-mapped CIDR is the IPv4 one; shorter than /96 it is neither family, and refused."""
+    """An IPv4-mapped CIDR as IPv4; a prefix shorter than /96 is of neither family, and refused."""
     if length < _MAPPED_BITS:
         return None
     network = IPv4Network((int(address), length - _MAPPED_BITS), strict=False)
@@ -85,7 +85,7 @@ def _strict_ipv4(text: str) -> IPv4Address | None:
 
 
 def _sloppy_ipv4(text: str) -> IPv4Address | None:
-    """Dotted decimal, with leading zeros that mean nothing."""
+    """Dotted decimal, with meaningless leading zeros."""
     parts = text.split(".")
     if len(parts) != 4 or not all(_DECIMAL.fullmatch(part) for part in parts):
         return None

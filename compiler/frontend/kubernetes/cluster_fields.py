@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which fields of cluster objects are read, and which real ones only look like them.
+"""The fields of cluster objects that are read, and other valid fields with similar names.
 
-A cluster object may have fields that nobody here knows. But one that is spelled nearly like a
-field that is read, and is no field of the API, is a mistake that would change verdicts.
+A cluster object may have fields that policyc does not know. But a field that is spelled nearly like a
+field that is read, and is not a field of the API, is a mistake that would change verdicts.
 """
 
 from policyc.ir.fast_dataclass import dataclass

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads typed fields out of nodes, as strictly as the API server's strict field validation.
 
-A value of the wrong type is reported once, and read as None; an absent or null one as its default
-(Go's zero value), so that reading goes on and one run shows every mistake.
+A value of the wrong type is reported once, and read as None. An absent or null value is read as its
+default (Go's zero value). So reading continues, and one run shows every mistake.
 """
 
 from collections.abc import Iterator
@@ -24,11 +24,11 @@ from policyc.ir.diagnostics import Report
 
 INT32 = range(-(2**31), 2**31)
 _NEARLY = 0.75
-"""How alike two fields are that were the same before a slip of the pen."""
+"""The similarity of two names from which one counts as a misspelling of the other."""
 
 
 class Decoder:
-    """Reads fields, and keeps what was wrong in `report`. Paths are in the API's notation."""
+    """Reads fields, and reports mistakes in `report`. Paths are in the API's notation."""
 
     def __init__(self, report: Report) -> None:
         self.report = report
@@ -49,12 +49,12 @@ class Decoder:
     def object(
         self, parent: Mapping, name: str, path: str, known: frozenset[str] | None = None
     ) -> Mapping | None:
-        """The object in a field; None where it is absent or null."""
+        """The object in a field; None if it is absent or null."""
         node = parent.get(name)
         return None if node is None else self.mapping(node, _join(path, name), known)
 
     def misspelt(self, node: Mapping, path: str, fields: Fields) -> None:
-        """Report fields that are none of the API, but spelled nearly like one that is read."""
+        """Report fields that are not in the API, but spelled nearly like one that is read."""
         for name, entry in node:
             if name in fields.read or name in fields.others:
                 continue
@@ -77,7 +77,7 @@ class Decoder:
             yield item, f"{path}[{index}]"
 
     def string(self, parent: Mapping, name: str, path: str, default: str = "") -> str | None:
-        """A string field; None where something else stands there."""
+        """A string field; None if it has another type."""
         entry = parent.entries.get(name)
         if entry is None or entry.value.is_null:
             return default
@@ -95,14 +95,14 @@ class Decoder:
         return None
 
     def integer(self, parent: Mapping, name: str, path: str) -> int | None:
-        """A 32-bit integer field; None where it is absent, or something else."""
+        """A 32-bit integer field; None if it is absent, or has another type."""
         node = parent.get(name)
         if node is None:
             return None
         return self._int32(node, _join(path, name), "an integer")
 
     def int_or_string(self, parent: Mapping, name: str, path: str) -> int | str | None:
-        """A field of type IntOrString; None where it is absent, or something else."""
+        """A field of type IntOrString; None if it is absent, or has another type."""
         node = parent.get(name)
         if node is None:
             return None
@@ -111,7 +111,7 @@ class Decoder:
         return self._int32(node, _join(path, name), "an integer or a string")
 
     def boolean(self, parent: Mapping, name: str, path: str) -> bool:
-        """A boolean field; false where it is absent."""
+        """A boolean field; false if it is absent."""
         node = parent.get(name)
         if node is None:
             return False
@@ -141,7 +141,7 @@ class Decoder:
         return self.string_map(parent, name, path)
 
     def _texts(self, parent: Mapping, name: str, path: str) -> Iterator[tuple[str, Entry, str]]:
-        """The entries of a map to strings whose value is one, or null: key, entry, text."""
+        """The entries of a map to strings whose value is a string, or null: key, entry, text."""
         node = parent.get(name)
         if node is None:
             return
@@ -187,7 +187,7 @@ def _join(path: str, name: str) -> str:
 
 
 def _type_hint(node: Node, expected: str) -> str:
-    """How to write what was probably meant."""
+    """A hint about how to write the probable value."""
     if not isinstance(node, Scalar):
         return ""
     value = node.value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""metav1.ObjectMeta, as far as it matters here: who an object is, its labels and its owners."""
+"""metav1.ObjectMeta, as far as policyc reads it: an object's identity, its labels and its owners."""
 
 import json
 from collections.abc import Mapping as Map
@@ -54,7 +54,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class ObjectMeta:
-    """Who an object is. `namespace` is already the default one where none was given (A2)."""
+    """The identity of an object. `namespace` is already the default one if none was given (A2)."""
 
     name: str
     namespace: str
@@ -65,7 +65,7 @@ class ObjectMeta:
 
     @property
     def span(self) -> Span:
-        """Where the name stands."""
+        """The place of the name."""
         return self.node.span_of("name")
 
     @property
@@ -82,10 +82,10 @@ def quoted(value: object) -> str:
 def decode_metadata(
     decoder: Decoder, parent: Mapping, namespace: str, is_strict: bool = False
 ) -> ObjectMeta | None:
-    """The metadata of an object; None where it is unreadable or its name is not a string.
+    """The metadata of an object; None if it is unreadable or its name is not a string.
 
-    `namespace` is used where none is given; empty for kinds that have none. Strict decoding
-    rejects fields that ObjectMeta does not have.
+    `namespace` is used if none is given; empty for kinds that have none. Strict decoding rejects fields
+    that ObjectMeta does not have.
     """
     known = OBJECT_META_FIELDS if is_strict else None
     node: Mapping | None = Mapping(parent.file, parent.line, parent.column, parent.end_column)
@@ -143,7 +143,7 @@ def validate_metadata(meta: ObjectMeta, report: Report) -> None:
 
 
 def validate_name(meta: ObjectMeta, report: Report) -> None:
-    """An object needs a name; one that the server would make up is of no use to a compiler."""
+    """An object needs a name; a name that the server would generate is of no use to a compiler."""
     if meta.name:
         return
     code = codes.NAME_GENERATED if meta.is_generated else codes.NAME_REQUIRED

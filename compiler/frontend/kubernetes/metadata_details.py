@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Annotations, finalizers and owners of an object, as the API server validates them.
 
-Policies do not read them; but a file that the server rejects is not the policy it has.
+Policies do not read them. But a file that the server rejects is not the policy that the server has.
 """
 
 import json
@@ -19,7 +19,7 @@ _OWNER_FIELDS = frozenset({"apiVersion", "kind", "name", "uid", "controller", "b
 
 
 def check_details(decoder: Decoder, metadata: Mapping) -> None:
-    """Report what is wrong with the parts of the metadata that nothing else reads."""
+    """Report mistakes in the parts of the metadata that no other code reads."""
     _check_annotations(decoder, metadata)
     _check_finalizers(decoder, metadata)
     _check_owners(decoder, metadata)
@@ -52,7 +52,7 @@ def _check_annotations(decoder: Decoder, metadata: Mapping) -> None:
 
 
 def _n_bytes(text: str) -> int:
-    """In UTF-8; JSON may escape half of a surrogate pair, which has no such form."""
+    """The size in UTF-8; JSON may escape half of a surrogate pair, which has no UTF-8 form."""
     return len(text.encode(errors="surrogatepass"))
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forms of names in the Kubernetes API, with the API server's messages (apimachinery `validation`).
 
-Each function gives what is wrong with a text, and nothing where it is right.
+Each function returns the mistakes of a text; an empty result means that it is valid.
 """
 
 import re

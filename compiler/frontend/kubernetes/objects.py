@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Documents -> Kubernetes objects: lists taken apart, each object with its kind and role.
+"""Documents -> Kubernetes objects: lists are unpacked, each object gets its kind and role.
 
-Whatever is neither a policy, nor a cluster object, nor a known other kind is an error here, and so
-does not reach the rest of the front end.
+An object that is neither a policy, nor a cluster object, nor of another known kind is an error here, and
+so does not reach the rest of the front end.
 """
 
 from collections import Counter
@@ -63,7 +63,7 @@ class RawObject:
 
 @dataclass
 class ObjectReader:
-    """Reads sources into objects; keeps what was read and what was passed over."""
+    """Reads sources into objects; keeps the objects read and the objects skipped."""
 
     report: Report
     allow_unknown_kinds: frozenset[str] = frozenset()
@@ -98,7 +98,7 @@ class ObjectReader:
         say_passed_over(skipped, self.report)
 
     def _in_memory(self, source: ObjectsSource) -> Iterator[RawObject]:
-        """Findings have no line there, so their paths say which object they mean."""
+        """Findings have no line there, so their paths name the object."""
         for index, value in enumerate(source.objects):
             before = len(self.report.findings)
             try:
@@ -158,7 +158,7 @@ class ObjectReader:
             )
 
     def _check_list(self, node: Mapping, kind: str, items: Node | None) -> None:
-        """A list whose `items` is misspelt or missing would drop every object in it, unsaid."""
+        """A list whose `items` is misspelt or missing would silently drop every object in it."""
         before = len(self.report.findings)
         Decoder(self.report).mapping(node, "", _LIST_FIELDS)
         if items is None and len(self.report.findings) == before:
@@ -166,7 +166,7 @@ class ObjectReader:
             self.report.add(finding.help("if it is meant to be empty, write `items: []`"))
 
     def _type_field(self, node: Mapping, name: str, default: str) -> str:
-        """`apiVersion` or `kind`; empty where it is missing or no string, which is reported."""
+        """`apiVersion` or `kind`; empty if it is missing or not a string, which is reported."""
         value = node.get(name)
         if value is None:
             if not default:
@@ -182,7 +182,7 @@ class ObjectReader:
         return ""
 
     def _unknown(self, node: Mapping, api_version: str, kind: str, unknown: Unknown) -> None:
-        """A kind of no table: an error, unless it is harmless and was allowed by name."""
+        """A kind in no table: an error, unless it is harmless and was allowed by name."""
         group = api_version.rpartition("/")[0]
         if not unknown.is_policy and {kind, f"{kind}.{group}"} & self.allow_unknown_kinds:
             self.passed_over[kind] += 1

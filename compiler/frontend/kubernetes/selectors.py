@@ -53,13 +53,13 @@ class Selector:
 
 
 def decode_selector(decoder: Decoder, parent: Mapping, name: str, path: str) -> Selector | None:
-    """The selector in a field; None where it is absent, null, or no mapping."""
+    """The selector in a field; None if it is absent, null, or not a mapping."""
     value = parent.get(name)
     return None if value is None else decode_selector_item(decoder, value, f"{path}.{name}")
 
 
 def decode_selector_item(decoder: Decoder, item: Node, path: str) -> Selector | None:
-    """The selector that a node is; None where it is no mapping."""
+    """The selector of a node of the tree; None if it is not a mapping."""
     node = decoder.mapping(item, path, _FIELDS)
     if node is None:
         return None
@@ -143,7 +143,7 @@ def _validate_operator(expression: Expression, path: str, report: Report) -> Non
 
 
 def _is_empty(values: Node | None) -> bool:
-    """Whether values are missing, and not merely of a wrong type, which was said already."""
+    """Whether values are missing, and not only of a wrong type, which was reported already."""
     return values is None or (isinstance(values, Sequence) and not values.items)
 
 

@@ -42,12 +42,12 @@ def lower_network_policy(policy: NetworkPolicy) -> ir.Policy:
 def _rules(
     policy: NetworkPolicy, direction: ir.Direction, directions: frozenset[ir.Direction]
 ) -> tuple[ir.Rule, ...]:
-    """The rules of one direction; none where policyTypes leaves it out: those are dead (A6)."""
+    """The rules of one direction; none if policyTypes omits it: those are dead (A6)."""
     return _written(policy, direction) if direction in directions else ()
 
 
 def left_out_egress(policy: NetworkPolicy) -> tuple[ir.Rule, ...]:
-    """The egress rules of a policy whose policyTypes leaves egress out (A6)."""
+    """The egress rules of a policy whose policyTypes omits egress (A6)."""
     if EGRESS in policy.policy_types:
         return ()
     return _written(policy, ir.Direction.EGRESS)

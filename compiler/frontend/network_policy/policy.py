@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """networking.k8s.io/v1 NetworkPolicy as typed values: decoded, and defaulted as the API server does.
 
-Values stay as written (`cidr` is text, `port` a number or a name), because what is wrong with them
-is the validation's to say. Every part keeps its node, for places.
+Values stay as written (`cidr` is text, `port` a number or a name), because validation reports their
+mistakes. Every part keeps its node, for places.
 """
 
 from dataclasses import field
@@ -34,7 +34,7 @@ _RULE_FIELDS = {"from": frozenset({"from", "ports"}), "to": frozenset({"to", "po
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """NetworkPolicyPort; `protocol` is TCP where it was absent (A17)."""
+    """NetworkPolicyPort; `protocol` is TCP if it was absent (A17)."""
 
     protocol: str | None
     port: int | str | None
@@ -45,7 +45,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class IpBlock:
-    """IPBlock; `cidr` is None where something else than a string stood there."""
+    """IPBlock; `cidr` is None if it was not a string."""
 
     cidr: str | None
     excepts: tuple[str, ...]
@@ -92,7 +92,7 @@ class NetworkPolicy:
 def decode_network_policy(
     decoder: Decoder, node: Mapping, default_namespace: str, has_status: bool = False
 ) -> NetworkPolicy | None:
-    """The typed object; None where it has no readable metadata or spec.
+    """The typed object; None if it has no readable metadata or spec.
 
     `has_status` for servers before 1.28, whose type had that field.
     """

@@ -18,11 +18,11 @@ from policyc.compiler.frontend.network_policy.validation import validate_network
 from policyc.compiler.frontend.network_policy.warnings import warn_network_policy
 
 NO_STATUS_SINCE = (1, 28)
-"""The version whose NetworkPolicy has no `status` any more."""
+"""The version from which NetworkPolicy has no `status`."""
 
 
 def read_network_policy(raw: RawObject, reading: Reading) -> Pending | None:
-    """The policy; its warnings are said only where it has no errors."""
+    """The policy; its warnings are reported only if it has no errors."""
     report = reading.report
     before = len(report.findings)
     has_status = reading.server < NO_STATUS_SINCE
@@ -34,7 +34,7 @@ def read_network_policy(raw: RawObject, reading: Reading) -> Pending | None:
     if any(finding.is_error for finding in report.findings[before:]):
         return Pending(policy.metadata)
     warn_network_policy(policy, report)
-    # It looks nothing up, so it is lowered here, and its tree is not held until all is read.
+    # It looks up nothing, so it is lowered here, and its tree is not held until all is read.
     made, left_out = lower_network_policy(policy), left_out_egress(policy)
     lowered = (Lowered(made, NetworkPolicySlot(), left_out=left_out),)
     return Pending(policy.metadata, lambda _: lowered)

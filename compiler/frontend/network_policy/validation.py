@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Validation of NetworkPolicy as the API server does it, and in its words.
+"""Validation of NetworkPolicy as the API server does it, with its messages.
 
 Follows pkg/apis/networking/validation: the same checks in the same order, with the same paths and
-messages; hints are ours. What the front end already found (a wrong type, an unknown field) is not
-said a second time.
+messages; hints are ours. A mistake that the front end already found (a wrong type, an unknown field) is
+not reported again.
 """
 
 from policyc.compiler.frontend import codes
@@ -37,7 +37,7 @@ PORTS = range(1, 65536)
 
 
 def validate_network_policy(policy: NetworkPolicy, is_strict: bool, report: Report) -> None:
-    """ValidateNetworkPolicy. Before Kubernetes 1.36 CIDRs are read forgivingly: not `is_strict`."""
+    """ValidateNetworkPolicy. Before Kubernetes 1.36 CIDRs are read leniently: not `is_strict`."""
     validate_metadata(policy.metadata, report)
     validate_selector(policy.pod_selector, "spec.podSelector", report)
     for name, rules in (("ingress", policy.ingress), ("egress", policy.egress)):
@@ -171,7 +171,7 @@ def _is_strict_subset(hole: Cidr, cidr: Cidr) -> bool:
 def _validated_cidr(
     text: str, span: Span, where: str, is_strict: bool, report: Report
 ) -> Cidr | None:
-    """IsValidCIDRForLegacyField, then GetWarningsForCIDR; None where it does not parse at all."""
+    """IsValidCIDRForLegacyField, then GetWarningsForCIDR; None if it does not parse at all."""
     cidr = parse_cidr(text)
     if cidr is None:
         finding = codes.CIDR_INVALID.at(span, where, where=where, value=quoted(text))
@@ -187,12 +187,12 @@ def _validated_cidr(
 
 
 def _is_strict(cidr: Cidr) -> bool:
-    """Whether 1.36 takes it."""
+    """Whether 1.36 accepts it."""
     return not (cidr.has_leading_zeros or cidr.is_mapped or cidr.has_host_bits)
 
 
 def _report_not_strict(cidr: Cidr, text: str, span: Span, where: str, report: Report) -> None:
-    """What 1.36 rejects; one of the three, in the server's order."""
+    """The deviation that 1.36 rejects; one of the three, in the server's order."""
     if cidr.has_leading_zeros:
         code = codes.CIDR_ZEROS
     elif cidr.is_mapped:
@@ -207,7 +207,7 @@ def _report_not_strict(cidr: Cidr, text: str, span: Span, where: str, report: Re
 
 
 def _warn(cidr: Cidr, text: str, span: Span, where: str, report: Report) -> None:
-    """What servers of every version warn about."""
+    """The warnings of servers of every version."""
     value = quoted(text)
     if cidr.has_host_bits:
         host = f"{cidr.address}/{cidr.address.max_prefixlen}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warnings about NetworkPolicies that are valid, but probably do not mean what they look like."""
+"""Warnings about NetworkPolicies that are valid, but probably do not mean what they seem to mean."""
 
 from policyc.compiler.frontend import codes
 from policyc.compiler.frontend.network_policy.policy import (
@@ -23,7 +23,7 @@ def warn_network_policy(policy: NetworkPolicy, report: Report) -> None:
 
 
 def _warn_dead_rules(policy: NetworkPolicy, report: Report) -> None:
-    """Rules of a direction that policyTypes leaves out (A6)."""
+    """Rules of a direction that policyTypes omits (A6)."""
     for name, kind, rules in (
         ("ingress", INGRESS, policy.ingress),
         ("egress", EGRESS, policy.egress),

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sources of input and YAML documents: where bytes come from, and trees whose nodes know their place."""
+"""Sources of input and YAML documents: the origin of bytes, and trees whose nodes have a position."""

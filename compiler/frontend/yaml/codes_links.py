@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The findings about what a directory has beside regular files: symbolic links, FIFOs, devices."""
+"""The findings about directory entries other than regular files: symbolic links, FIFOs, devices."""
 
 from policyc.ir.diagnostics import Code, Diagnostic, Severity
 from policyc.ir.spans import Span
@@ -19,7 +19,7 @@ NOT_REGULAR_HINT = "remove it; a FIFO or device can be read where the command li
 
 
 def passed_over(name: str, count: int) -> Diagnostic:
-    """The note that a directory has links that are not followed: what counts is read in its place."""
+    """The note that a directory has links that are not followed: their targets are read directly."""
     links = "1 symbolic link" if count == 1 else f"{count} symbolic links"
     where = "policyc already reads the target inside the directory"
     return LINKS_PASSED_OVER.at(Span(name, 0, 0), links=f"{links}; {where}")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bytes of YAML or JSON -> one tree a document, with the place of every node.
+"""Bytes of YAML or JSON -> one tree per document, with the place of every node.
 
-Reads libyaml's events in a loop of its own, so that nesting costs no stack, and aliases, tags,
-keys and depth are checked where they stand. JSON is read by the same parser: it is YAML in flow
-style, but for surrogate pairs, which `_yaml_escape` rewrites.
+Reads libyaml's events in a loop of its own, so nesting costs no stack, and aliases, tags, keys and depth
+are checked where they occur. The same parser reads JSON: JSON is YAML in flow style, except for
+surrogate pairs, which `_yaml_escape` rewrites.
 """
 
 import json
@@ -30,7 +30,7 @@ from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.spans import Span
 
 MAX_ALIASED = 100_000
-"""Nodes that the aliases of a file may stand for, all together."""
+"""The limit of nodes from the aliases of a file, all together."""
 _STANDARD_TAG = "tag:yaml.org,2002:"
 _STANDARD_TAGS = frozenset({"str", "int", "bool", "float", "null", "map", "seq"})
 _ODD_BREAK = re.compile("[\\x85\\u2028\\u2029]")
@@ -39,11 +39,11 @@ _SURROGATES = re.compile(r"\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-
 
 
 class _RefusedError(Exception):
-    """The rest of the file makes no sense; the finding is in the report."""
+    """The rest of the file cannot be read; the finding is in the report."""
 
 
 def read_documents(data: bytes, file: str, report: Report) -> Iterator[Node]:
-    """The documents of a file, as far as it can be read; what is wrong goes to `report`."""
+    """The documents of a file, as far as it can be read; mistakes go to `report`."""
     text = _decoded(data, file, report)
     if text is None:
         return
@@ -73,7 +73,7 @@ def _decoded(data: bytes, file: str, report: Report) -> str | None:
 
 
 def _has_lines_of_one_reading(text: str, file: str, report: Report) -> bool:
-    """Refuse characters that end a line for YAML 1.1 only, so that a comment could hide a rule."""
+    """Refuse characters that end a line only in YAML 1.1, so that a comment could hide a rule."""
     odd = _ODD_BREAK.search(text)
     if odd is not None:
         span = _place(text, odd.start(), file)
@@ -106,7 +106,7 @@ def _place(text: str, offset: int, file: str) -> Span:
 
 
 def _yaml_escape(pair: re.Match[str]) -> str:
-    """A JSON surrogate pair as the one YAML escape that libyaml takes.
+    """A JSON surrogate pair as the single YAML escape that libyaml accepts.
 
     It is two characters shorter, so columns after it on its line are off by two.
     """
@@ -115,7 +115,7 @@ def _yaml_escape(pair: re.Match[str]) -> str:
 
 
 def _syntax_finding(failure: yaml.YAMLError, text: str, file: str) -> Diagnostic:
-    """What libyaml did not understand; a tab, the usual cause, has a code of its own."""
+    """The error of libyaml; a tab, the usual cause, has a code of its own."""
     if isinstance(failure, yaml.MarkedYAMLError) and failure.problem_mark is not None:
         mark = failure.problem_mark
         lines = text.split("\n", mark.line + 1)
@@ -137,7 +137,7 @@ def _syntax_finding(failure: yaml.YAMLError, text: str, file: str) -> Diagnostic
 
 @dataclass(slots=True)
 class _Frame:
-    """A mapping or sequence that has not ended, and the key it will stand under."""
+    """A mapping or sequence that has not ended, and its key in its parent."""
 
     node: Mapping | Sequence
     key: Scalar | None
@@ -149,7 +149,7 @@ class _Builder:
     """Builds trees from events; one for a file."""
 
     def __init__(self, text: str, file: str, report: Report) -> None:
-        # Any: the stubs make every mark optional, and an assertion a node is not free.
+        # Any: the stubs make every mark optional, and an assertion per node costs time.
         self._next_event: Callable[[], Any] = CParser(text).get_event
         self._text = text
         self._file = file
@@ -170,7 +170,7 @@ class _Builder:
                 yield self._tree()
 
     def _tree(self) -> Node:
-        """The next node and all in it. The loop is flat because nesting is the input's to choose."""
+        """The next node with its contents. The loop is flat because the input controls the nesting."""
         get_event = self._next_event
         stack = self._stack
         key: Scalar | None = None
@@ -210,7 +210,7 @@ class _Builder:
         width = end.column - start.column if end.line == line else 0
         if width and width == len(event.value) + (0 if plain else 2):
             node = Scalar(event.value, plain, self._file, line + 1, column, end.column + 1)
-        else:  # over several lines, or with an escape: not written as it reads
+        else:  # over several lines, or with an escape: the source text differs from the value
             end_column = end.column + 1 if width else 0
             node = LongScalar(event.value, plain, self._file, line + 1, column, end_column)
             node.raw = self._text[start.index : end.index]
@@ -237,7 +237,7 @@ class _Builder:
         return _Frame(node, key, event.anchor, self._count - 1)
 
     def _end(self, event: Any, frame: "_Frame") -> None:
-        """Close a mapping or sequence: note its end, and what its anchor stands for."""
+        """Close a mapping or sequence: record its end, and the node of its anchor."""
         node = frame.node
         if event.end_mark.line + 1 == node.line:
             node.end_column = event.end_mark.column + 1
@@ -246,14 +246,14 @@ class _Builder:
             self._anchors[frame.anchor] = (node, self._count - frame.count, node.span)
 
     def _is_latest(self, anchor: str, node: Node) -> bool:
-        """Whether an alias after this node means it, and not one inside of it with an equal anchor.
+        """Whether an alias after this node refers to it, and not to one inside with an equal anchor.
 
-        The last anchor that *begins* before an alias is meant (YAML 1.1, 3.2.2.2).
+        The last anchor that *begins* before an alias counts (YAML 1.1, 3.2.2.2).
         """
         return anchor in self._open and self._open[anchor][0] is node
 
     def _key(self, node: Node) -> Scalar:
-        """A mapping's key; only strings are, as in JSON."""
+        """A mapping's key, which must be a string, as in JSON."""
         if not isinstance(node, Scalar):
             finding = codes.KEY_NOT_STRING.at(node.span, found=node.describe())
             self._refuse(finding.help(_TEMPLATE if isinstance(node, Mapping) else ""))
@@ -275,7 +275,7 @@ class _Builder:
         self._report.add(finding.note(earlier.key.span, "first given here").help("keep one"))
 
     def _alias(self, event: Any) -> Node:
-        """The node an alias stands for, counted again: expanded, it is one more copy."""
+        """The node of an alias, counted again: expanded, it is one more copy."""
         mark = event.start_mark
         span = Span(self._file, mark.line + 1, mark.column + 1, event.end_mark.column + 1)
         name = str(event.anchor)

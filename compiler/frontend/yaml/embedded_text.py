@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text in a language of its own inside a field, and where each of its characters stands in the file.
+"""Text in a language of its own inside a field, and the position of each of its characters in the file.
 
-Exact for every style of YAML: literal (`|`) and folded (`>`) blocks, plain and quoted text, escapes,
-one line or many. Where what was written cannot be followed, a place degrades to the field's value.
+Exact for every style of YAML: literal (`|`) and folded (`>`) blocks, plain and quoted text, escapes, one
+line or many. If the source text cannot be followed, a position falls back to that of the field's value.
 """
 
 import re
@@ -21,7 +21,7 @@ from policyc.ir.spans import Span
 
 _PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
 _Place = tuple[int, int, int]
-"""The line of a character, its column, and the column behind it."""
+"""The line of a character, its column, and the column after it."""
 _NOT_BLANK = re.compile(r"\S")
 
 
@@ -33,7 +33,7 @@ class RuleText:
         self._scalar = scalar
 
     def span(self, start: int, end: int) -> Span:
-        """Where a part stands; an empty part is the place right behind what is before it."""
+        """The place of a part; an empty part is right after the character before it."""
         first = self._place(start) if end > start else _behind(self._place(start - 1))
         if first is None:
             return self._scalar.span
@@ -46,7 +46,7 @@ class RuleText:
         return Span(self._scalar.file, line, column, max(column + 1, behind))
 
     def _place(self, offset: int) -> _Place | None:
-        """Where a character is; None where it is not known."""
+        """The place of a character; None if it is not known."""
         scalar = self._scalar
         if scalar.line == 0 or not 0 <= offset < len(self.text):
             return None
@@ -70,7 +70,7 @@ class RuleText:
         return line, column, column + end - start
 
     def _place_in_literal(self, offset: int) -> _Place | None:
-        """Each line of the text is one of the file, behind the indentation."""
+        """Each line of the text is one line of the file, after the indentation."""
         at = self._lines_said.number(offset)
         start = self._lines_said.starts[at]
         end = self.text.find("\n", start)
@@ -82,7 +82,7 @@ class RuleText:
         return self._first_line + at + 1, column, column + 1
 
     def _place_in_folded(self, offset: int) -> _Place | None:
-        """Folding moves blanks only: the n-th other character of the text is the n-th written."""
+        """Folding moves only blanks: the n-th other character of the text is the n-th in the file."""
         nth = bisect_right(self._said, offset) - 1
         if nth < 0 or nth >= len(self._written):
             return None
@@ -98,7 +98,7 @@ class RuleText:
 
     @cached_property
     def _flow(self) -> list[Place]:
-        """Of plain and quoted text, where each character stands in the raw text."""
+        """For plain and quoted text, the position of each character in the raw text."""
         return flow_places(self._raw, self._head, self.text)
 
     @cached_property
@@ -112,7 +112,7 @@ class RuleText:
 
     @cached_property
     def _head(self) -> int:
-        """Where the value's style begins to show, behind an anchor or a tag."""
+        """The start of the value's style indicator, after an anchor or a tag."""
         found = _PROPERTIES.match(self._raw)
         return found.end() if found is not None else 0
 
@@ -139,7 +139,7 @@ class RuleText:
 
     @cached_property
     def _written(self) -> list[int]:
-        """Where each character of a folded block that is no blank stands in the raw text."""
+        """The position of each non-blank character of a folded block in the raw text."""
         raw = self._raw
         head = raw.index("\n", self._head)
         found = [match.start() for match in _NOT_BLANK.finditer(raw, head)]
@@ -157,14 +157,14 @@ class FileText:
         self._lines = Lines(text)
 
     def span(self, start: int, end: int) -> Span:
-        """Where a part stands."""
+        """The place of a part."""
         at = self._lines.number(start)
         column = start - self._lines.starts[at] + 1
         return Span(self._file, at + 1, column, column + max(1, end - start))
 
 
 class Lines:
-    """Where each line of a text begins."""
+    """The start of each line of a text."""
 
     def __init__(self, text: str) -> None:
         self.starts = [0, *(found.end() for found in re.finditer("\n", text))]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of a directory that somebody else may have written, such as the author of a pull request.
+"""The files of a directory whose author may be untrusted, such as the author of a pull request.
 
 Only regular files are read, and no symbolic link is followed: a link could lead to any file that the
 user may read, and an error would show a line of it. A link that leads out of the directory is an error,
-as its target is not part of the input. A link to a place inside is passed over and counted, and so is
-one to a file under a name that would not be read.
+because its target is not part of the input. A link to a place inside the directory is skipped and
+counted. A link to a file whose name would not be read is skipped and counted too.
 """
 
 import os
@@ -18,7 +18,7 @@ from policyc.ir.diagnostics import Diagnostic, Report
 from policyc.ir.spans import Span
 
 Named = Callable[[str], str]
-"""From a path to the name that findings call it."""
+"""From a path to its name in findings."""
 
 
 def regular_files(
@@ -30,7 +30,7 @@ def regular_files(
 ) -> list[str]:
     """The regular files below a directory whose names end in `suffixes`, in no order.
 
-    Everything that is neither a regular file nor a directory goes to `report`.
+    Every entry that is neither a regular file nor a directory goes to `report`.
     """
     root = os.path.realpath(folder)
     found: list[str] = []
@@ -53,7 +53,7 @@ def regular_files(
 
 
 def _entries(folder: str, unreadable: Callable[[OSError], None]) -> Iterator[tuple[str, int]]:
-    """The path and mode of all that is below a directory, but for directories."""
+    """The path and mode of every entry below a directory, except directories."""
     for place, folders, names in os.walk(folder, onerror=unreadable):
         for name in sorted((*folders, *names)):
             path = os.path.join(place, name)  # noqa: PTH118 - keeps the user's spelling of the path
@@ -69,10 +69,10 @@ def _entries(folder: str, unreadable: Callable[[OSError], None]) -> Iterator[tup
 def _link_fault(
     path: str, root: str, suffixes: tuple[str, ...], named: Named, folder: str
 ) -> Diagnostic | None:
-    """What is wrong with a link; None where its target is inside and is read there if it counts.
+    """The fault of a link; None if its target is inside and is read there if it counts.
 
-    Whether a target outside exists is not said: that is nothing which the link's author may learn. A
-    link to a file under a name that is not read, such as a virtual environment has, harms nothing.
+    The finding does not say whether a target outside exists: the link's author must not learn it. A link
+    to a file under a name that is not read, such as in a virtual environment, is harmless.
     """
     name = named(path)
     span = Span(name, 0, 0)
@@ -85,7 +85,7 @@ def _link_fault(
     target = named(str(Path(path).readlink()))
     try:
         os.path.realpath(path, strict=True)
-    except OSError:  # nothing there, or links in a circle
+    except OSError:  # a dangling link, or a loop of links
         finding = codes_links.BROKEN_LINK.at(span, name=name, target=target)
         return finding.help(codes_links.BROKEN_HINT)
     if path.endswith(suffixes) and not real.endswith(suffixes) and not Path(real).is_dir():
@@ -105,8 +105,8 @@ def not_regular(name: str, mode: int) -> Diagnostic:
 def open_regular(path: str) -> tuple[BinaryIO, int]:
     """A file that was found to be regular, and its mode now.
 
-    It may have become something else since: a link fails to open, and a FIFO without a writer does not
-    make the reader wait.
+    It may have changed since: a link fails to open, and a FIFO without a writer does not block the
+    reader.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     stream = os.fdopen(os.open(path, flags), "rb")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that a directory has beside Kubernetes objects: workflows, charts, packages, templates.
+"""Files without Kubernetes objects in a directory: workflows, charts, packages, templates.
 
-A file that the user names must have objects. One that was found in a directory need not: without
-`apiVersion` and `kind`, or anything spelled nearly like them, it is passed over and counted. Where that
-cannot be told, the file is read as objects, and what is wrong with it is an error.
+A file that the user names must have objects. A file found in a directory need not: without `apiVersion`
+and `kind`, or anything spelled nearly like them, it is skipped and counted. If that cannot be
+determined, the file is read as objects, and its mistakes are errors.
 """
 
 import re
@@ -25,21 +25,21 @@ from policyc.ir.diagnostics import Report
 from policyc.ir.spans import Span
 
 ALIKE = 0.85
-"""How like `apiVersion` or `kind` a field's name must be to count as one, 0 to 1."""
+"""The similarity to `apiVersion` or `kind` from which a field's name counts as one, 0 to 1."""
 _OTHER_NAMES = frozenset({"appversion", "apiversions", "kinds"})
-"""Names that are alike and mean something else: a chart has an appVersion."""
+"""Similar names with another meaning: a chart has an appVersion."""
 _TYPED = (
     re.compile(rb"^[\"']?apiVersion[\"']?\s*:", re.M),
     re.compile(rb"^[\"']?kind[\"']?\s*:", re.M),
 )
 _FIELD = re.compile(rb"^\s*[\"']?([A-Za-z_]{3,14})[\"']?\s*:", re.M)
 _BROKEN = frozenset({YAML_SYNTAX.name, TAB.name})
-"""What is no YAML at all could have been an object."""
+"""A file that is not YAML at all could have been an object."""
 _KUSTOMIZATIONS = frozenset({"kustomization.yaml", "kustomization.yml"})
 
 
 class Found(Enum):
-    """What a file that a directory has is."""
+    """The kind of a file found in a directory."""
 
     OBJECTS = "objects"
     NOTHING = "nothing"
@@ -48,8 +48,8 @@ class Found(Enum):
 
 
 def what_is(name: str, data: bytes) -> Found:
-    """What a found file is; most are told without reading them as YAML."""
-    path = PurePath(name.rpartition(":")[2])  # of `git:REV:PATH` the path
+    """The kind of a found file; most are recognised without reading them as YAML."""
+    path = PurePath(name.rpartition(":")[2])  # for `git:REV:PATH`: the path
     if path.name in _KUSTOMIZATIONS:
         return Found.KUSTOMIZATION
     is_template = b"{{" in data
@@ -70,7 +70,7 @@ def what_is(name: str, data: bytes) -> Found:
 
 
 def _is_no_yaml(report: Report, data: bytes) -> bool:
-    """No reader takes the file: what kubectl might read, such as a field given twice, is no template."""
+    """No YAML reader accepts the file. A file that kubectl might read is not a template."""
     lines = data.split(b"\n")
     for finding in report.errors:
         if finding.code in _BROKEN:
@@ -91,7 +91,7 @@ def _is_type_like(name: str) -> bool:
 
 
 def _is_like_object(node: Node) -> bool:
-    """A mapping with a type, or one that is misspelt; or a list with such an item."""
+    """A mapping with a type, or a misspelt one; or a list with such an item."""
     match node:
         case Mapping():
             return any(map(_is_type_like, node.entries))
@@ -102,12 +102,12 @@ def _is_like_object(node: Node) -> bool:
 
 
 def _is_chart(node: Node) -> bool:
-    """A Helm chart: it has an apiVersion, and is no object."""
+    """A Helm chart: it has an apiVersion, and is not an object."""
     return isinstance(node, Mapping) and {"apiVersion", "name", "version"} <= node.entries.keys()
 
 
 def say_passed_over(found: Iterable[tuple[str, Found]], report: Report) -> None:
-    """One line for what was passed over, by what it is; each kustomization by its name."""
+    """One line for the skipped files, by kind; each kustomization by its name."""
     counts: Counter[Found] = Counter()
     first: dict[Found, Span] = {}
     for name, what in found:
@@ -132,5 +132,5 @@ def say_passed_over(found: Iterable[tuple[str, Found]], report: Report) -> None:
 
 
 def _folder(span: Span) -> str:
-    """The directory of the first file: where a reader begins to look."""
+    """The directory of the first file: where a reader begins to search."""
     return str(PurePath(span.file).parent)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where input comes from: the files of a commit, by `git:REV` or `git:REV:PATH`.
+"""Input from git: the files of a commit, by `git:REV` or `git:REV:PATH`.
 
 Only `git rev-parse`, `ls-tree` and `cat-file` are run: nothing is checked out, fetched or written. PATH
-counts from the root of the repository, as in git's own `REV:PATH`; `./PATH` and `../PATH` count from the
-working directory. Findings name a file `git:REV:path/from/the/root`.
+is relative to the root of the repository, as in git's own `REV:PATH`. `./PATH` and `../PATH` are
+relative to the working directory. Findings name a file `git:REV:path/from/the/root`.
 """
 
 import os
@@ -30,16 +30,16 @@ from policyc.ir.spans import Span
 SCHEME = GIT_SCHEME
 _LFS = b"version https://git-lfs.github.com/spec/"
 _LINK, _SUBMODULE, _TREE = b"120000", b"160000", b"040000"
-_MOST_LINKS = 40  # as Linux follows
+_MOST_LINKS = 40  # the limit of Linux
 _FETCH = "fetch it first; a remote branch is git:origin/{revision}, as in `git log`"
 _NOT_THERE = "PATH counts from the root of the repository, ./PATH from the working directory"
 
 
 def git_source(text: str, other: str | None = None) -> GitSource:
-    """The source that `git:REV[:PATH]` names. Raises InputError where it names none.
+    """The source that `git:REV[:PATH]` names. Raises InputError if it names none.
 
-    Without PATH it is the path of `other`, in the repository that `other` is in: a path, or None for the
-    working directory.
+    Without PATH it is the path of `other`, in the repository that contains `other`: a path, or None for
+    the working directory.
     """
     revision, has_path, path = text.removeprefix(SCHEME).partition(":")
     if not revision or revision.startswith("-"):
@@ -61,7 +61,7 @@ def git_source(text: str, other: str | None = None) -> GitSource:
 
 
 def _inside(text: str, revision: str, path: str) -> str:
-    """A path from the root in its plain form; it may not lead out of the repository."""
+    """A path from the root in normal form; it may not lead out of the repository."""
     plain = posixpath.normpath(path or ".")
     if plain.startswith(("/", "../")) or plain == "..":
         finding = codes_git.NOT_IN_COMMIT.at(Span(text, 0, 0), revision=revision, name=path)
@@ -81,7 +81,7 @@ class _Blob:
 def git_files(
     source: GitSource, report: Report, suffixes: tuple[str, ...], max_bytes: int
 ) -> Iterator[tuple[str, bytes]]:
-    """The files of a source with their names, sorted; what cannot be read goes to `report`.
+    """The files of a source with their names, sorted; unreadable ones go to `report`.
 
     `suffixes` are the endings of the files that count inside a directory.
     """
@@ -122,7 +122,7 @@ def _commit(source: GitSource, report: Report) -> str | None:
 
 
 def _listed(source: GitSource, commit: str, report: Report) -> list[_Blob] | None:
-    """What the commit has at the path: the entry itself, or all that is below a directory."""
+    """The commit's entries at the path: the entry itself, or all that is below a directory."""
     if not source.path:
         return _entries(source, report, commit, is_deep=True)
     entries = _entries(source, report, commit, is_deep=False)
@@ -164,7 +164,7 @@ def _counts(
     links: "Links",
     report: Report,
 ) -> bool:
-    """Whether a file is to be read. What a checkout might have more of is an error, never skipped."""
+    """Whether a file is read. A file that a checkout would expand is an error, never skipped."""
     span = Span(_name(source, blob), 0, 0)
     if blob.mode == _SUBMODULE:
         finding = codes_git.SUBMODULE.at(span, name=_printable(blob.path))
@@ -179,7 +179,7 @@ def _counts(
 
 
 class Links:
-    """The symbolic links among the entries of a source, and where they lead in the commit."""
+    """The symbolic links among the entries of a source, and their targets in the commit."""
 
     def __init__(self, source: GitSource, listed: list[_Blob], suffixes: tuple[str, ...]) -> None:
         self._source, self._suffixes = source, suffixes
@@ -190,7 +190,7 @@ class Links:
         self.n_passed_over = 0
 
     def fault(self, link: _Blob, is_named: bool) -> Diagnostic | None:
-        """What is wrong with a link; None, and counted, where its target is read in its own place.
+        """The fault of a link; None, and counted, if its target is read in its own place.
 
         A link that the source itself names is never followed.
         """
@@ -213,7 +213,7 @@ class Links:
         return None
 
     def _resolved(self, path: str) -> str | None:
-        """Where a path leads, links in the middle followed; None where it leaves the source."""
+        """The target of a path, links in the middle followed; None if it leaves the source."""
         top = self._source.path.split("/") if self._source.path else []
         left, done = path.split("/"), list[str]()
         n_followed = 0
@@ -237,7 +237,7 @@ class Links:
             if target.startswith("/"):
                 return None
             if n_followed > _MOST_LINKS:
-                return path  # a circle: the path of a link, which is no file and no directory
+                return path  # a loop: the path of a link, which is neither a file nor a directory
             done.pop()
             left = [*target.split("/"), *left]
         return "/".join(done) if len(done) >= len(top) else None
@@ -277,7 +277,7 @@ def _texts(
 def _one_blob(
     stream: IO[bytes], name: str, blob: _Blob, report: Report, max_bytes: int
 ) -> bytes | None:
-    """The answer of `cat-file --batch`: a line with the size, the bytes, a line's end."""
+    """The answer of `cat-file --batch`: a line with the size, the bytes, a line end."""
     head = stream.readline().split()
     span = Span(name, 0, 0)
     if len(head) != 3 or head[1] != b"blob":
@@ -302,7 +302,7 @@ def _one_blob(
 
 
 def _git(folder: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    """Run git for its output. Raises HostError where there is no git."""
+    """Run git for its output. Raises HostError if git is not installed."""
     try:
         command = [*_command(folder), *arguments]
         return subprocess.run(command, env=_environment(), capture_output=True, check=False)
@@ -315,12 +315,12 @@ def _command(folder: str) -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    """Messages in English, and no blob of a partial clone fetched behind the user's back."""
+    """Messages in English, and no implicit fetch of a partial clone's blobs."""
     return {**os.environ, "LC_ALL": "C", "GIT_NO_LAZY_FETCH": "1"}
 
 
 def _reason(found: subprocess.CompletedProcess[bytes]) -> str:
-    """Git's own complaint, its first line."""
+    """The first line of git's own error."""
     lines = found.stderr.decode("utf-8", "backslashreplace").strip().splitlines()
     return lines[0].removeprefix("fatal: ") if lines else f"git ended with {found.returncode}"
 

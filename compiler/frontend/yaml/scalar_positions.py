@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plain and quoted YAML scalars, read character by character: where each one was written."""
+"""Plain and quoted YAML scalars, read character by character: the source position of each character."""
 
 import re
 from collections.abc import Iterator
 from itertools import islice
 
 Place = tuple[int, int]
-"""Where a character was written: offsets of its beginning and its end, exclusive.
+"""The source position of a character: offsets of its beginning and its end, exclusive.
 
-Both are the end of the line where the character is what a line end was folded to.
+Both are the end of the line if the character comes from a folded line end.
 """
 
 _FOLD = r"(?P<fold>[ \t]*(?:\r\n|\r|\n)[ \t\r\n]*)"
@@ -28,9 +28,9 @@ _BREAK = re.compile(r"\r\n|\r|\n")
 
 
 def flow_places(raw: str, head: int, text: str) -> list[Place]:
-    """The place of every character of `text`, which `raw` says from `head` on.
+    """The place of every character of `text`, which `raw` contains from `head` on.
 
-    Empty where the two do not agree, so that nothing is known.
+    Empty if the two do not agree: then no place is known.
     """
     style = {'"': _DOUBLE, "'": _SINGLE}.get(raw[head : head + 1], _PLAIN)
     begin = head if style is _PLAIN else head + 1
@@ -54,7 +54,7 @@ def _characters(style: re.Pattern[str], raw: str, begin: int) -> Iterator[tuple[
 
 
 def _said(kind: str | None, token: re.Match[str]) -> str:
-    """What a token stands for; nothing where it is not YAML."""
+    """The characters of a token; empty if it is not YAML."""
     if kind is None:
         return ""
     written = token[kind]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a plain (unquoted) YAML scalar means to Kubernetes.
+"""The meaning of a plain (unquoted) YAML scalar in Kubernetes.
 
-Kubernetes reads YAML with sigs.k8s.io/yaml, whose scalars are those of YAML 1.1 as goyaml.v2
-resolves them: `no` and `on` are booleans, `0o17` and `1_000` are integers, `1e3` is a float, a
-date is a string and `1:30` is one too.
+Kubernetes reads YAML with sigs.k8s.io/yaml, whose scalars are those of YAML 1.1 as goyaml.v2 resolves
+them: `no` and `on` are booleans, `0o17` and `1_000` are integers, `1e3` is a float, a date is a string
+and `1:30` is one too.
 """
 
 import re
@@ -14,7 +14,7 @@ from policyc.ir.fast_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class OddNumber:
-    """A number that readers of YAML do not agree on (`017`, `0x1f`, `1_000`, `+5`)."""
+    """A number that YAML readers disagree about (`017`, `0x1f`, `1_000`, `+5`)."""
 
     text: str
 
@@ -53,5 +53,5 @@ def _number(text: str) -> Value:
         value = float(bare)
         return (
             value if isfinite(value) else OddNumber(text)
-        )  # to goyaml a string, to others infinity
+        )  # a string for goyaml, infinity for others
     return OddNumber(text) if _NOT_FINITE.fullmatch(text) else text

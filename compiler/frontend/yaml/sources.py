@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where input comes from: files, directories, standard input, and objects in memory.
+"""Sources of input: files, directories, standard input, and objects in memory.
 
-The one place of the front end that touches files, with `sources_folder` for what a directory has. Those
-of a commit are read by `sources_git`, which is imported when there are some.
+Only this module of the front end touches files, together with `sources_folder` for directories.
+`sources_git` reads the files of a commit, and is imported on first use.
 
 A path that the user names may be a link, a FIFO or a device. Inside a directory only regular files are
-read: somebody else may have written it.
+read, because its author may be untrusted.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ INTENT_SUFFIX = ".intent"
 STDIN_NAME = "<stdin>"
 GIT_SCHEME = "git:"
 MAX_BYTES = 256 << 20
-"""More than any snapshot of a cluster has in one file; /dev/zero has it soon."""
+"""The size limit: larger than any file of a cluster snapshot; /dev/zero reaches it soon."""
 _CHUNK = 1 << 20
 
 
@@ -44,7 +44,7 @@ class PathSource:
 
 @dataclass(frozen=True, slots=True)
 class StreamSource:
-    """A stream, such as standard input; read once. `is_found`: it is a file that a directory has."""
+    """A stream, such as standard input; read once. `is_found`: it is a file found in a directory."""
 
     stream: BinaryIO = field(compare=False)
     name: str = STDIN_NAME
@@ -61,7 +61,7 @@ class ObjectsSource:
 
 @dataclass(frozen=True, slots=True)
 class GitSource:
-    """A file or directory as it is in a commit; `path` counts from the root, "" is all of it.
+    """A file or directory as it is in a commit; `path` is relative to the root, "" is all of it.
 
     `repository` is a directory inside the repository.
     """
@@ -72,7 +72,7 @@ class GitSource:
 
     @property
     def name(self) -> str:
-        """What findings call it."""
+        """Its name in findings."""
         return f"{GIT_SCHEME}{self.revision}:{self.path}"
 
 
@@ -92,7 +92,7 @@ class InputFile:
 class Content:
     """The bytes of one input; `path` is the file's, empty for a stream.
 
-    `is_found`: a directory has the file, and nobody named it.
+    `is_found`: the file was found in a directory, and the user did not name it.
     """
 
     name: str
@@ -102,7 +102,7 @@ class Content:
 
     @property
     def input_file(self) -> InputFile:
-        """What the manifest says of it."""
+        """The manifest's entry about it."""
         return InputFile(self.name, hashlib.sha256(self.data).hexdigest())
 
 
@@ -147,7 +147,7 @@ def contents(
 
 
 def read_whole(source: PathSource | StreamSource, report: Report) -> bytes | None:
-    """The bytes of one file or stream; None where it cannot be read, which is reported."""
+    """The bytes of one file or stream; None if it cannot be read, which is reported."""
     match source:
         case StreamSource(stream, name):
             found = next(_bounded(stream, name, report), None)
@@ -157,13 +157,13 @@ def read_whole(source: PathSource | StreamSource, report: Report) -> bytes | Non
 
 
 def read_found(path: str, report: Report) -> bytes | None:
-    """The bytes of a file that no argument names; None where it is not regular, which is reported."""
+    """The bytes of a file that no argument names; None if it is not regular, which is reported."""
     found = next(_read_inside(path, report), None)
     return None if found is None else found.data
 
 
 def files_of(path: str, report: Report, suffixes: tuple[str, ...] = SUFFIXES) -> list[str]:
-    """The files a path stands for: itself, or those in the directory it is."""
+    """The files of a path: itself, or those in the directory."""
     if not Path(path).is_dir():
         return [path]
     before = len(report.errors)
@@ -178,7 +178,7 @@ def files_of(path: str, report: Report, suffixes: tuple[str, ...] = SUFFIXES) ->
 
 
 def _read_inside(path: str, report: Report) -> Iterator[Content]:
-    """The bytes of a file that a directory has."""
+    """The bytes of a file found in a directory."""
     try:
         mode = os.lstat(path).st_mode
         if not stat.S_ISREG(mode):
@@ -208,7 +208,7 @@ def _read(path: str, report: Report) -> Iterator[Content]:
 def _bounded(
     stream: BinaryIO, name: str, report: Report, path: str = "", *, is_found: bool = False
 ) -> Iterator[Content]:
-    """All of a stream, or a finding as soon as it is longer than any input is."""
+    """All bytes of a stream, or a finding as soon as it exceeds the size limit."""
     chunks: list[bytes] = []
     size = 0
     while chunk := stream.read(_CHUNK):

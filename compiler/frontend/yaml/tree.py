@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tree of one YAML or JSON document: scalars, mappings and sequences, each with its place.
 
-The classes are not frozen: building one is the inner loop of loading, and a frozen dataclass pays
-for every field twice (docs/decisions/0003-yaml-events.md). Nobody changes a node once it is built.
+The classes are not frozen: building them is the inner loop of loading, and a frozen dataclass pays for
+every field twice (docs/decisions/0003-yaml-events.md). No code changes a node after it is built.
 """
 
 from collections.abc import Iterator
@@ -17,16 +17,16 @@ from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.spans import Span
 
 MAX_DEPTH = 200
-"""Far beyond any Kubernetes object, so that what walks a tree may recurse."""
+"""The depth limit: far beyond any Kubernetes object, so that tree walks may recurse."""
 MAX_SHOWN = 120
-"""Characters of a value that a message shows."""
+"""The number of characters of a value that a message shows."""
 _NOT_YET = object()
-"""A scalar's value that nobody has asked for; None is a value."""
+"""The marker of a scalar's value that is not computed yet; None is a value."""
 
 
 @dataclass(slots=True, eq=False)
 class Scalar:
-    """A scalar as written. `plain` says that it was not quoted, so that YAML gives it a type."""
+    """A scalar as written. `plain`: it was not quoted, so YAML gives it a type."""
 
     text: str
     plain: bool
@@ -45,16 +45,16 @@ class Scalar:
 
     @property
     def is_null(self) -> bool:
-        """Whether it is null, also by being left out (`key:`)."""
+        """Whether it is null, including an omitted value (`key:`)."""
         return self.value is None
 
     @property
     def span(self) -> Span:
-        """Where it stands."""
+        """Its place."""
         return Span(self.file, self.line, self.column, self.end_column)
 
     def describe(self) -> str:
-        """What it is, as messages say it: `the string "80"`, `the number 8`."""
+        """Its description in messages: `the string "80"`, `the number 8`."""
         match self.value:
             case None:
                 return "null"
@@ -67,11 +67,11 @@ class Scalar:
 
 
 class LongScalar(Scalar):
-    """A scalar over several lines, or with escapes; `raw` is what stands for it in the file.
+    """A scalar over several lines, or with escapes; `raw` is its source text in the file.
 
     It begins with the scalar's first mark, which may be an anchor or a tag.
 
-    For those who find places inside of it (embedded_text.py).
+    For code that computes places inside of it (embedded_text.py).
     """
 
     __slots__ = ("raw",)
@@ -100,16 +100,16 @@ class Mapping:
 
     @property
     def span(self) -> Span:
-        """Where it begins: its first key, or its brace."""
+        """The place of its beginning: its first key, or its brace."""
         return Span(self.file, self.line, self.column, self.end_column)
 
     def get(self, name: str) -> "Node | None":
-        """The value of a field; None where it is absent or null, which the API takes as one."""
+        """The value of a field; None if it is absent or null, which the API treats alike."""
         entry = self.entries.get(name)
         return None if entry is None or entry.value.is_null else entry.value
 
     def span_of(self, name: str) -> Span:
-        """Where a field's value stands; the mapping itself where there is no such field."""
+        """The place of a field's value; the mapping itself if there is no such field."""
         entry = self.entries.get(name)
         if entry is None:
             return self.span
@@ -117,7 +117,7 @@ class Mapping:
         return entry.key.span if value.is_null or value.line == 0 else value.span
 
     def span_of_item(self, name: str, index: int) -> Span:
-        """Where an item of a list field stands."""
+        """The place of an item of a list field."""
         value = self.get(name)
         if isinstance(value, Sequence) and index < len(value.items):
             return value.items[index].span
@@ -127,7 +127,7 @@ class Mapping:
         return iter(self.entries.items())
 
     def describe(self) -> str:
-        """What it is, as messages say it."""
+        """Its description in messages."""
         return "a mapping" if self.entries else "an empty mapping"
 
 
@@ -145,11 +145,11 @@ class Sequence:
 
     @property
     def span(self) -> Span:
-        """Where it begins: its first item, or its bracket."""
+        """The place of its beginning: its first item, or its bracket."""
         return Span(self.file, self.line, self.column, self.end_column)
 
     def describe(self) -> str:
-        """What it is, as messages say it."""
+        """Its description in messages."""
         return "a list" if self.items else "an empty list"
 
 
@@ -184,7 +184,7 @@ def from_python(value: object, file: str, depth: int = 0) -> Node:
 
 
 def empty_mapping(node: Scalar) -> Mapping:
-    """What the API reads null as, where it wants an object: one without fields."""
+    """An object without fields: the API's reading of null where an object is required."""
     return Mapping(node.file, node.line, node.column, node.end_column)
 
 

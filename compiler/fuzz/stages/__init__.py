@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stages of the chain as engines that answer: what does one end of a flow say, and by which rule?"""
+"""The stages of the chain as engines: each gives the verdict at one end of a flow, and the rule."""

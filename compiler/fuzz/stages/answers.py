@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a stage says about one end of a flow, in words that compare with `==` between all stages."""
+"""A stage's answer about one end of a flow, in a form that compares with `==` between all stages."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ RuleJson = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One end of a flow. `is_decided`: policies are asked about it, nothing else lets it through."""
+    """One end of a flow. `is_decided`: policies decide it, no other clause allows it."""
 
     flow: Flow
     direction: Direction
@@ -27,13 +27,13 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The action, and who decided it; `decider` None: the stage knows no more than the action."""
+    """The action, and the decider; `decider` None: the stage knows only the action."""
 
     action: Action
     decider: str | None
 
     def agrees_with(self, other: "Answer") -> bool:
-        """Same action and, where both name it, the same decider."""
+        """Same action and, if both name it, the same decider."""
         is_same = None in (self.decider, other.decider) or self.decider == other.decider
         return self.action is other.action and is_same
 
@@ -42,19 +42,19 @@ class Answer:
 
 
 def of_verdict(verdict: EndVerdict) -> Answer:
-    """What the reference semantics say."""
+    """The answer of the reference semantics."""
     return of_entry(entry_of(verdict))
 
 
 def of_entry(entry: RuleEntry) -> Answer:
-    """What a rule of the Decision IR says."""
+    """The answer of a rule of the Decision IR."""
     words = _words(rule_json(0, entry))
     notes = [_words(rule_json(0, note)) for note in entry.notes]
     return Answer(entry.action.outcome, _with_notes(words, notes))
 
 
 def of_json(rules: Sequence[RuleJson], rule: int) -> Answer:
-    """What an id says, by rules.json and by what the node has added to it."""
+    """The answer of an id, by rules.json and the node's additions to it."""
     entry = rules[rule]
     notes = [_words(rules[note]) for note in entry.get("notes", ())]
     return Answer(Action(entry["action"]).outcome, _with_notes(_words(entry), notes))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program's bytecode on numbers, by the executor that proofs are made with."""
+"""The program's bytecode on numbers, by the executor that the proofs use."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class ExecutorStage:
 
 
 class _Clock(oracle.Oracle):
-    """A second passes at each look at the clock; the dice show what was shown last, and one."""
+    """Each call advances the clock by a second; a random number is the number of calls so far."""
 
     def __init__(self) -> None:
         self._asked = 0

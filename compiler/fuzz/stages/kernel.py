@@ -65,7 +65,7 @@ class KernelStage:
 
 
 def why_not_kernel() -> str:
-    """Why programs cannot be run in this kernel; empty where they can."""
+    """The reason why programs cannot be run in this kernel; empty if they can."""
     if os.geteuid() != 0:
         return "programs are loaded by root alone"
     try:
@@ -81,7 +81,7 @@ def why_not_kernel() -> str:
 
 @contextmanager
 def own_bpffs() -> Iterator[Path]:
-    """A BPF file system that nobody else uses, for as long as the context is open."""
+    """A private BPF file system, for as long as the context is open."""
     with claimed_suffix() as suffix:
         try:
             yield mount_bpffs(suffix)
@@ -90,7 +90,7 @@ def own_bpffs() -> Iterator[Path]:
 
 
 def require_kernel() -> None:
-    """HostError where programs cannot be run."""
+    """HostError if programs cannot be run."""
     why = why_not_kernel()
     if why:
         raise HostError(f"the kernel stages cannot run: {why}", "name other stages: --backends")
@@ -98,7 +98,7 @@ def require_kernel() -> None:
 
 @contextmanager
 def _pins(bpffs: Path) -> Iterator[Path]:
-    """Where an object pins its maps; they go when the context ends."""
+    """The pin directory of an object's maps; the pins are removed when the context ends."""
     root = bpffs / "fuzz"
     root.mkdir()
     try:
@@ -111,7 +111,7 @@ def _pins(bpffs: Path) -> Iterator[Path]:
 
 @contextmanager
 def _one_cpu() -> Iterator[int]:
-    """Stay on one CPU, as per-CPU maps have a value for each."""
+    """Stay on one CPU, because per-CPU maps have a value for each."""
     before = os.sched_getaffinity(0)
     cpu = min(before)
     os.sched_setaffinity(0, {cpu})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A policy program that runs somewhere, asked one end at a time; the rule is the one that it counts."""
+"""A first-packet program in some execution engine, run one end at a time; its counters give the rule."""
 
 import struct
 from collections.abc import Mapping, Sequence
@@ -15,22 +15,22 @@ from policyc.verifier.bytecode.object import BpfObject, read_object
 ENTRY = "pc_policy_run"
 SCRATCH, COUNTS = "pc_scratch", "pc_counts"
 FRAME = b"\xff" * 90
-"""To everybody: what a rule rejects is not answered, as no device of ours is there to send it."""
+"""A broadcast frame, for all flows: a reject gets no answer, as no device of ours could send it."""
 NEXT = 0xFFFFFFFF
-"""TC_ACT_UNSPEC: the packet goes on."""
+"""TC_ACT_UNSPEC: the packet passes."""
 Counts = Mapping[int, int]
 """Rule id -> packets, without zeros."""
 
 
 class Machine(Protocol):
-    """One program, its maps filled."""
+    """One program with filled maps."""
 
     def run(self, flow: bytes) -> int:
-        """Run it on a flow; its 32 bits."""
+        """Run it on a flow; returns its 32 bits."""
         ...
 
     def counts(self) -> Counts:
-        """What it has counted so far."""
+        """The counters so far."""
         ...
 
 
@@ -54,12 +54,12 @@ def ask(machine: Machine, source: BpfObject, setting: Setting) -> Sequence[Answe
 
 
 def first_word(value: bytes) -> int:
-    """Packets, of what is counted for a rule."""
+    """The packets of a rule's counter."""
     return int(struct.unpack_from("<Q", value)[0])
 
 
 def made_by(scenario: Scenario, backend: Backend) -> tuple[Setting, bytes, BpfObject]:
-    """The setting of a scenario, and the object of a backend as bytes and as it reads."""
+    """The setting of a scenario, and the object of a backend as bytes and parsed."""
     setting = settings_of(scenario)
     data = setting.program(backend)
     return setting, data, read_object(data)

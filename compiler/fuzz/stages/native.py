@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled code of this process, asked about all flows at once, as `policyc eval` asks it."""
+"""Native code of this process, run on all flows at once, as `policyc eval` runs it."""
 
 from array import array
 from collections.abc import Sequence
@@ -22,12 +22,12 @@ from policyc.ir.universe import End, Flow
 
 
 class NativeStage:
-    """Has no say where rules ask for what its tables do not hold."""
+    """Gives no answer if rules have requirements that its tables do not hold."""
 
     name = "native"
 
     def answers(self, scenario: Scenario) -> Sequence[Answer | None]:
-        """What both ends of every flow say, also where no policy is asked."""
+        """The verdicts of both ends of every flow, also where no policy applies."""
         if not scenario.flows or why_not_native(scenario.policies):
             return [None] * len(scenario.questions)
         found = evaluate_natively(scenario.policies, columns_of(scenario.flows))

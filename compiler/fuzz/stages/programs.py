@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the policy program needs on a node: the objects, what its maps hold, and each end's class.
+"""The inputs of the first-packet program on a node: objects, map contents, and each end's class.
 
-The bundle is written and read as a node reads it; endpoints are placed by the node's own tables, those
-that the compiler was not shown, too.
+The bundle is written and read as a node reads it. The node's own tables place endpoints, also endpoints
+that the compiler was not given.
 """
 
 import struct
@@ -59,7 +59,7 @@ from policyc.verifier.bytecode.definitions import MapDefinition
 
 CLASSES = "pc_class"
 Contents = Mapping[str, Mapping[bytes, bytes]]
-"""Of maps, by name: key and value."""
+"""Map contents by map name: key and value."""
 
 
 @dataclass
@@ -90,7 +90,7 @@ class Setting:
         self.rules = (*self.tables.bundle.rules, *self.tables.new_rules())
 
     def program(self, backend: Backend) -> bytes:
-        """The object by this backend, compiled once for all that run it."""
+        """The program of this backend, compiled once for all stages that run it."""
         if backend not in self._objects:
             emitted = self.emitted
             self._objects[backend] = Target(backend).policy_object(
@@ -99,12 +99,12 @@ class Setting:
         return self._objects[backend]
 
     def subject_class(self, question: Question) -> int:
-        """The class of the pod whose policies are asked."""
+        """The class of the pod whose policies decide."""
         subject = _subject(question)
         return self._classes[subject.qualified_name]
 
     def peer_class(self, question: Question) -> int:
-        """The class of the other side; 0 where it is no more than an address."""
+        """The class of the peer; 0 if it is only an address."""
         if not question.is_decided:
             return 0
         peer = as_seen(_peer(question))
@@ -133,7 +133,7 @@ class Setting:
             self._written[write.map_name, write.index] = write.words
 
     def contents(self, maps: Mapping[str, MapDefinition]) -> Contents:
-        """What a program with these maps finds in them: seeds, what the node wrote, classes."""
+        """The initial contents of a program's maps: seeds, the node's entries, classes."""
         found: dict[str, dict[bytes, bytes]] = {}
         for seed in self.emitted.seeds:
             if seed.map_name in maps and seed.data:
@@ -152,11 +152,11 @@ class Setting:
         return found
 
     def answer(self, rule: int, is_passed: bool) -> Answer:
-        """What a program has said that counted for this rule and passed the packet, or dropped it."""
+        """The answer of a program that counted this rule and passed the packet, or dropped it."""
         said = of_json(self.rules, rule)
         if said.action.is_deny is not is_passed or (
             "limit" in self.rules[rule] and not said.action.is_deny
-        ):  # over a rule's limit is dropped, though the rule allows it
+        ):  # a connection over a rule's limit is dropped, though the rule allows it
             return said
         return Answer(Action.ALLOW if is_passed else Action.DENY, said.decider)
 
@@ -174,7 +174,7 @@ def _entries(seed: Seed, definition: MapDefinition) -> Iterator[tuple[bytes, byt
 
 
 def _tables(scenario: Scenario, emitted: Emitted) -> PolicyTables:
-    """The bundle's tables as a node reads them; the hooks are not needed for it."""
+    """The bundle's tables as a node reads them, without the hooks."""
     texts = node_texts(scenario.decided_early.decision)
     files = {
         "plan.json": json_text(emitted.plan.to_json()).encode(),
@@ -195,7 +195,7 @@ def _tables(scenario: Scenario, emitted: Emitted) -> PolicyTables:
 
 @dataclass(frozen=True)
 class _HeldBundle(Bundle):
-    """A bundle whose files have been read, and may be gone."""
+    """A bundle whose files were read, and may be deleted."""
 
     seeds: Mapping[str, bytes] = field(default_factory=dict)
 
@@ -208,7 +208,7 @@ def _held(bundle: Bundle) -> _HeldBundle:
     given = {each.name: getattr(bundle, each.name) for each in fields(bundle)}
     found = _HeldBundle(**given, seeds={spec.name: bundle.seed(spec.name) for spec in bundle.maps})
     for name in ("plan", "classifier", "rules"):
-        getattr(found, name)  # kept from now on
+        getattr(found, name)  # cached from now on
     return found
 
 
@@ -253,9 +253,9 @@ def _address(end: End, family: int) -> Address:
 
 @dataclass
 class FlowWriter:
-    """Flows as the hooks leave them for the program, in `struct pc_flow` of its object.
+    """Flows as the hooks store them for the program, in `struct pc_flow` of its object.
 
-    Every one comes from another port, so that none meets the connection of another.
+    Each has another source port, so that none matches the connection of another.
     """
 
     btf: Btf

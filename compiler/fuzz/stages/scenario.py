@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """An example that the front end has read: policies, the cluster, and the questions about it.
 
-Host interfaces are left out: only pods are asked about. Pods of which nobody has said the address, as
-those of a Deployment, get one each: flows of packets have addresses.
+Host interfaces are left out: only pods are ends of the questions. A pod of unknown address, as of a
+Deployment, gets one address, because the flows of packets have addresses.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,7 +40,7 @@ FlowRecord = dict[str, str | int]
 
 @dataclass(frozen=True)
 class Scenario:
-    """An example with its flows. `known` is what the compiler is shown of the universe."""
+    """An example with its flows. `known` is the part of the universe that the compiler is given."""
 
     draw: Draw
     policies: PolicySet
@@ -59,7 +59,7 @@ class Scenario:
 
     @cached_property
     def reference(self) -> tuple[Answer, ...]:
-        """What the reference semantics answer, question by question."""
+        """The answers of the reference semantics, question by question."""
         found: list[Answer] = []
         for flow in self.flows:
             given = verdict(self.policies, flow)
@@ -73,14 +73,14 @@ class Scenario:
 
     @cached_property
     def decided_early(self) -> Decided:
-        """The one for the pods that the compiler is shown."""
+        """The Decision IR for the pods that the compiler is given."""
         return (
             self.decided if self.known == self.universe else decide_all(self.policies, self.known)
         )
 
 
 def is_decided(flow: Flow, direction: Direction) -> bool:
-    """Whether the end is a pod whose policies are asked (A21 to A23, A26)."""
+    """Whether the end is a pod whose policies apply (A21 to A23, A26)."""
     subject = flow.src if direction is Direction.EGRESS else flow.dst
     if not isinstance(subject, Endpoint) or subject.host_network:
         return False
@@ -90,7 +90,7 @@ def is_decided(flow: Flow, direction: Direction) -> bool:
 
 
 def read_draw(draw: Draw, options: ReadOptions, name: str = "fuzz") -> Scenario:
-    """Read an example, without flows. InputError where the front end or the datapath refuses it."""
+    """Read an example, without flows. InputError if the front end or the datapath refuses it."""
     given, cluster = read_scenario(name, draw.objects, options)
     allowed, _ = enforced(given, options.unsupported)
     policies = NO_HOSTS.lowering.run(allowed, Report())
@@ -100,7 +100,7 @@ def read_draw(draw: Draw, options: ReadOptions, name: str = "fuzz") -> Scenario:
 
 
 def _placed(universe: Universe) -> Universe:
-    """Every pod with an address that it has alone, no node with a host interface."""
+    """Every pod with an address of its own, no node with a host interface."""
     nodes = {node.name: replace(node, host=None) for node in universe.nodes}
     free = _free_addresses(universe)
     endpoints = []
@@ -130,7 +130,7 @@ def with_records(scenario: Scenario, records: Sequence[FlowRecord]) -> Scenario:
 
 
 def flow_of(record: FlowRecord, index: UniverseIndex) -> Flow | None:
-    """The flow of a record; None where an end is not there."""
+    """The flow of a record; None if an end does not exist."""
     report = Report()
     request = flow_from_record(record, "flow", Span("<flow>", 0, 0), report)
     return None if request is None else index.flow(request, report)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every stage is: something that answers the questions of a scenario, or leaves them open."""
+"""The interface of every stage: it answers the questions of a scenario, or leaves them open."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -9,7 +9,7 @@ from policyc.compiler.fuzz.stages.scenario import Scenario
 
 
 class Stage(Protocol):
-    """A stage that is ready to be asked."""
+    """A stage that is ready to answer."""
 
     @property
     def name(self) -> str:
@@ -17,5 +17,5 @@ class Stage(Protocol):
         ...
 
     def answers(self, scenario: Scenario) -> Sequence[Answer | None]:
-        """For each question of the scenario; None where this stage has no say about it."""
+        """For each question of the scenario; None if this stage has no answer."""
         ...

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stages by name, and which of them this machine has."""
+"""The stages by name, and the stages that this machine supports."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -14,7 +14,7 @@ from policyc.compiler.fuzz.stages.stage import Stage
 from policyc.ir.errors import HostError, InternalError
 
 REFERENCE = "semantics"
-"""What every stage is compared with."""
+"""The stage with which all others are compared."""
 STAGES = (
     "decision",
     "z3",
@@ -28,7 +28,7 @@ STAGES = (
 
 
 def why_not(name: str) -> str:
-    """Why a stage cannot be asked on this machine; empty where it can."""
+    """The reason why a stage cannot run on this machine; empty if it can."""
     if name == "z3":
         return "" if find_spec("z3") else "z3 is not installed (policyc[proof])"
     if name == "native":

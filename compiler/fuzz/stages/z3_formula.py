@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The formula of the policies, of which proofs are made: what it says of one connection at a time.
+"""The formula of the policies that the proofs use, evaluated on one connection at a time.
 
-Z3 gets the connection as facts, finds the action at each end, and must find no other one.
+Z3 gets the connection as facts, finds the action at each end, and must find that no other action is
+possible.
 """
 
 from collections.abc import Sequence
@@ -38,9 +39,9 @@ class Z3Stage:
 
 
 def _is_asked(flow: Flow) -> bool:
-    """Both ends are wholly known, and two: a node's traffic to its own address never leaves it.
+    """Both ends are fully known, and different: a node's traffic to its own address never leaves it.
 
-    A pod that nobody has placed is on some node in the formula, and on none to the reference.
+    A pod without a node is on some node in the formula, and on none in the reference.
     """
     if is_open(flow.src) or is_open(flow.dst):
         return False
@@ -50,7 +51,7 @@ def _is_asked(flow: Flow) -> bool:
 
 
 class _Asked:
-    """One solver for a scenario; each flow is asked on top of it."""
+    """One solver for a scenario; each flow is an additional constraint."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.policies = scenario.policies

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is tried: random clusters and policies of every API, and changed ones of the user's own."""
+"""Inputs of the fuzzer: random clusters and policies of every API, and mutations of the user's own."""

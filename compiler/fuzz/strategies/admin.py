@@ -63,7 +63,7 @@ def _new_ports() -> Strategy:
 
 
 def _rules(direction: str, is_old: bool, actions: tuple[str, ...]) -> Strategy:
-    """Named ports stand beside pods only, which is where they are declared."""
+    """Named ports are beside pods only, which declare them."""
     side = "from" if direction == "ingress" else "to"
     field, name = ("ports", "namedPort") if is_old else ("protocols", "destinationNamedPort")
     ports = _old_ports() if is_old else _new_ports()

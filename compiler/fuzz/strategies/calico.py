@@ -41,7 +41,7 @@ def _tests(keys: tuple[str, ...], values: tuple[str, ...]) -> Strategy:
 
 
 def _selectors(keys: tuple[str, ...], values: tuple[str, ...]) -> Strategy:
-    """Of a few tests; beyond that, what is grouped how is for the grammar's own tests."""
+    """Selectors of a few tests; the grammar's own tests cover deeper nesting."""
     test = _tests(keys, values)
     return st.one_of(
         test,

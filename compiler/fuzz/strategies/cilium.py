@@ -106,6 +106,6 @@ def _objects(policies: list[tuple[str, Value]]) -> list[Value]:
 
 
 def cilium_policies(most: int) -> Strategy:
-    """Of a namespace, and of the whole cluster."""
+    """Policies of a namespace, and of the whole cluster."""
     where = st.one_of(namespaces, st.just(""))
     return lists(st.tuples(where, _specs), most, 1).map(_objects)

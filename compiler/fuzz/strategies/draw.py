@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one example is made from: objects as YAML has them, and how the compiler is to meet them."""
+"""The draw of one example: objects as in YAML, and the options under which the compiler reads them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from policyc.backends.ebpf_c.frames import MEASURED, NO_CODE, Budgets
 from policyc.ir.plan import AddressLayout, CellLayout, DiagramLayout, LongLayout
 
 Object = dict[str, Any]
-"""A Kubernetes object, of values that JSON has."""
+"""A Kubernetes object, of JSON values."""
 
 LAYOUTS: Mapping[str, Budgets] = {
     "measured": MEASURED,
@@ -20,15 +20,15 @@ LAYOUTS: Mapping[str, Budgets] = {
     "changes": Budgets(0, 0, diagrams=DiagramLayout.CHANGES),
     "fans": Budgets(0, 0, diagrams=DiagramLayout.CHANGES, long=LongLayout.FANS),
 }
-"""Ways to lay the tables out, by name; `measured` is what `compile` does."""
+"""Layouts of the tables, by name; `measured` is what `compile` uses."""
 
 
 @dataclass(frozen=True)
 class Draw:
     """One example.
 
-    `later` are pods (namespace/name) that the compiler is not shown: the node places them. `salt` says
-    which of the possible flows are tried.
+    `later` are pods (namespace/name) that the compiler is not given: the node places them. `salt`
+    selects the flows that are tried.
     """
 
     objects: tuple[Object, ...]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole examples: a cluster, and policies of APIs that may stand together."""
+"""Whole examples: a cluster, and policies of APIs that may be combined."""
 
 from collections.abc import Sequence
 
@@ -40,7 +40,7 @@ APIS: dict[str, Strategy] = {
 
 
 def examples() -> Strategy:
-    """Draws, of which the front end takes most."""
+    """Draws; the front end accepts most of them."""
     policies = st.sampled_from(tuple(APIS)).flatmap(lambda name: APIS[name])
     return st.builds(
         _draw,

@@ -153,7 +153,7 @@ def _objects(policies: list[tuple[str, int, int, str, str]]) -> list[Value]:
 
 
 def extended_policies(most: int) -> Strategy:
-    """In tiers before, between and behind those of the standard kinds."""
+    """Policies in tiers before, between and after those of the standard kinds."""
     where = st.one_of(namespaces, st.just(""))
     orders = st.sampled_from((0, 10))
     one = st.tuples(where, st.sampled_from(_TIERS), orders, often("all", _pods), _blocks_of_rules)

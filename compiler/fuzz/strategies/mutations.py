@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changed policies: parts dropped, doubled, swapped; values in the place of others of their kind.
+"""Changed policies: parts dropped, doubled, swapped; values replaced by others of their kind.
 
-A change is a number that says what, where and by what; what it means is worked out on the objects
-as the changes before it left them: leaving one out, as shrinking does, leaves the others sensible.
+A change is a number that encodes the kind, the place and the new value. It is decoded on the objects as
+the earlier changes left them, so removing one change, as shrinking does, leaves the others valid.
 """
 
 from collections import defaultdict
@@ -15,14 +15,14 @@ from policyc.compiler.fuzz.strategies.draw import Object
 
 Path = tuple[str | int, ...]
 Change = tuple[int, int]
-"""Where, and which other value."""
+"""The place, and the number of the other value."""
 _FIXED = frozenset({"apiVersion", "kind"})
 _OPERATORS = {"In": "NotIn", "NotIn": "In", "Exists": "DoesNotExist", "DoesNotExist": "Exists"}
 
 
 @dataclass(frozen=True)
 class _Site:
-    """Something that can be changed: where, and each of its ways, which gives the new value or list."""
+    """A place that can be changed, and its changes, each of which gives the new value or list."""
 
     path: Path
     ways: tuple[Callable[[Any], Any], ...]
@@ -65,7 +65,7 @@ def _sites(value: Any, path: Path, known: dict[str, list[Any]]) -> Iterator[_Sit
 
 
 def _of_text(text: str, others: list[Any]) -> Iterator[Callable[[Any], Any]]:
-    """A CIDR wider and narrower, an operator turned round, lines as items; another of its kind."""
+    """A CIDR wider and narrower, an operator negated, lines as items; another of its kind."""
     if "\n" in text:
         for at in range(len(text.splitlines())):
             yield _by_line(_dropped(at))
@@ -92,7 +92,7 @@ def _near(text: str) -> Iterator[str]:
 
 
 def _values(objects: Sequence[Object]) -> dict[str, list[Any]]:
-    """The values that stand under each field's name, each once, in their order."""
+    """The values under each field's name, each once, in order."""
     found: dict[str, dict[Any, None]] = defaultdict(dict)
 
     def walk(value: Any, path: Path) -> None:
@@ -111,7 +111,7 @@ def _values(objects: Sequence[Object]) -> dict[str, list[Any]]:
 
 
 def _name(path: Path) -> str:
-    """The name of the field that a value is of; of an item that of its list."""
+    """The name of the field of a value; for an item that of its list."""
     return next((str(step) for step in reversed(path) if isinstance(step, str)), "")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user's own policies and cluster, as objects that can be changed: read once, with every check."""
+"""The user's own policies and cluster, as mutable objects: read once, with every check."""
 
 import io
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from policyc.ir.diagnostics import Report
 
 @dataclass(frozen=True)
 class Own:
-    """`policies` of -f, with what they refer to; `cluster` empty where none was given."""
+    """`policies` of -f, with the objects they refer to; `cluster` is empty if none was given."""
 
     policies: tuple[Object, ...]
     cluster: tuple[Object, ...]
@@ -33,7 +33,7 @@ class Own:
 
 
 def read_own(inputs: Inputs) -> Own:
-    """Read and check what is given. InputError as `compile` raises it."""
+    """Read and check the input. InputError as `compile` raises it."""
     report = Report()
     policies, cluster = (_kept(each, report) for each in (inputs.policies, inputs.cluster))
     read = read_inputs(Inputs(_fresh(policies), _fresh(cluster), inputs.options))
@@ -47,7 +47,7 @@ def read_own(inputs: Inputs) -> Own:
 
 
 def _kept(sources: Sequence[Source], report: Report) -> tuple[Source, ...]:
-    """Standard input can be read once, and is wanted twice."""
+    """Standard input can be read once, and is needed twice."""
     found: list[Source] = []
     for source in sources:
         if isinstance(source, StreamSource):
@@ -64,7 +64,7 @@ def _fresh(sources: Sequence[Source]) -> tuple[Source, ...]:
 
 
 def _objects(sources: Sequence[Source], role: Role, unknown: frozenset[str]) -> tuple[Object, ...]:
-    """Those of one role, lists taken apart."""
+    """The objects of one role, lists unpacked."""
     reader = ObjectReader(Report(), unknown)
     return tuple(
         {"apiVersion": raw.api_version, "kind": raw.kind} | to_python(raw.node)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Examples from the user's own policies: as they are, and changed; in their cluster, or random ones."""
+"""Examples from the user's own policies: unchanged and mutated; in their cluster, or random ones."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from policyc.compiler.fuzz.strategies.own import Own
 from policyc.compiler.fuzz.strategies.words import Strategy
 
 MOST_POLICIES = 20
-"""Of more policies, an example has some: stages are to agree on any of them."""
+"""With more policies, an example has some: stages must agree on any subset."""
 MOST_PODS = 20
 _MOST_CHANGES = 5
 _PODS = frozenset({
@@ -28,7 +28,7 @@ _REFERRED_TO = frozenset({"Tier", "NetworkSet", "GlobalNetworkSet", "HostEndpoin
 
 
 def own_examples(own: Own) -> Strategy:
-    """Draws. The first that is tried has no changes."""
+    """Draws. The first one has no changes."""
     cluster = _some(own.cluster, _is_pod, MOST_PODS) if own.cluster else fitting(own.policies)
     changes = st.lists(
         st.tuples(st.integers(0, 2**20), st.integers(0, 2**10)), max_size=_MOST_CHANGES
@@ -62,7 +62,7 @@ def _is_policy(item: Object) -> bool:
 
 
 def _some(objects: Sequence[Object], is_counted: Callable[[Object], bool], most: int) -> Strategy:
-    """All of them or, of many that count, a few; the others always."""
+    """All of them; if many count, a few of these and always the others."""
     numbers = [number for number, item in enumerate(objects) if is_counted(item)]
     if len(numbers) <= most:
         return st.just(tuple(objects))
@@ -102,7 +102,7 @@ def _pod(number: int, namespace: str, labels: dict[str, str]) -> Object:
 
 
 def _pairs(value: Any) -> Iterator[tuple[str, str]]:
-    """Labels that some selector asks for: matchLabels and matchExpressions, wherever they stand."""
+    """Labels that some selector requires: matchLabels and matchExpressions, anywhere in an object."""
     match value:
         case {"key": str(key), "values": list(values)}:
             yield from ((key, each) for each in values if isinstance(each, str))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trees of YAML as values that JSON has: what `read_scenario` takes, and what can be written again."""
+"""Trees of YAML as JSON values: the input of `read_scenario`, which can be written again."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from policyc.compiler.frontend.yaml.tree import (
 
 
 def to_python(node: Node) -> Any:
-    """The value of a node. A number that readers do not agree on becomes its text."""
+    """The value of a node. A number that readers disagree about becomes its text."""
     match node:
         case Mapping():
             return {key: to_python(entry.value) for key, entry in node}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The few words that random objects are made of: few, so that selectors overlap and blocks hold pods."""
+"""The few words in random objects: few, so that selectors overlap and blocks hold pods."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ INSIDE = {
     "fd00::/16": ("fd00::/120", "fd00::3/128"),
     "fd00::/120": ("fd00::3/128",),
 }
-"""Blocks with others that are truly inside of them."""
+"""Blocks with others that are strictly inside of them."""
 
 namespaces = st.sampled_from(("a", "a", "a", "b", "c"))
 """Mostly one, so that policies find pods."""
@@ -40,12 +40,12 @@ networks = st.sampled_from(NETWORKS)
 
 
 _RARELY = st.integers(0, 3)
-"""0 is the rare case, and what shrinking tries first."""
+"""The value 0 is rare, and shrinking tries it first."""
 _ABSENT = object()
 
 
 def lists(items: Strategy, most: int, least: int = 0) -> Strategy:
-    """Short lists, and seldom the shortest: little would be decided otherwise."""
+    """Short lists, and seldom the shortest, which would decide little."""
     some = st.lists(items, min_size=max(least, (most + 1) // 2), max_size=most)
     few = st.lists(items, min_size=least, max_size=most)
     return _RARELY.flatmap(lambda number: some if number else few)
@@ -60,7 +60,7 @@ def fields(required: dict[str, Strategy], **optional: Strategy) -> Strategy:
 
 
 def often(usual: Any, others: Strategy) -> Strategy:
-    """One value about half of the time: that of subjects, so that policies are about some pod."""
+    """One value about half of the time: that of subjects, so that policies select some pod."""
     return st.booleans().flatmap(lambda other: others if other else st.just(usual))
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every run of a program at once: each place once for all ways that come there.
+"""Every run of a program at once: each place is executed once, for all paths that reach it.
 
-Soundness: both ways of a condition are gone unless the guard says that one cannot be; a state is
-merged or kept, never dropped. What has no model ends the whole with an error.
+Soundness: both branches of a condition are taken, unless the guard excludes one. A state is merged or
+kept, never dropped. An operation without a model ends the whole with an error.
 """
 
 import heapq
@@ -32,12 +32,12 @@ from policyc.verifier.bytecode.term_domain import TermDomain
 from policyc.verifier.bytecode.values import Bits, Truth
 
 MOST_STEPS = 2_000_000
-"""After that a program is given up: a loop of ours that ends has far fewer."""
+"""The step limit of a program; a terminating loop of ours needs far fewer."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """A run's end: when, with which r0 or into which program, and what memory is there."""
+    """The end of a run: its guard, its r0 or the program of its tail call, and its memory."""
 
     guard: Guard
     state: State
@@ -46,30 +46,30 @@ class Ended:
 
 @dataclass
 class Run:
-    """A state at a place. `rounds` counts, for each function called, how often its loops went around."""
+    """A state at a place. `rounds` counts, for each function called, the iterations of its loops."""
 
     guard: Guard
     state: State
     block: int
     rounds: Key
     above: tuple[tuple[Key, int, int, Key], ...] = ()
-    """Of each caller: the key of its place and the slot there, its block and its rounds."""
+    """For each caller: the key of its place and the slot there, its block and its rounds."""
     entered: tuple[Guard, ...] = ()
-    """Of each call: under which guard it was made."""
+    """For each call: the guard under which it was made."""
     is_alone: bool = False
-    """No other run of the same call is at the place: they are all in this one."""
+    """No other run of the same call is at the place: all of them are merged in this one."""
 
 
 @dataclass
 class Runner:
-    """`decide(guard, truth)`: True, False, or None where a solver does not know or was not asked."""
+    """`decide(guard, truth)`: True, False, or None if the solver does not know or was not called."""
 
     program: Program
     environment: Environment
     domain: TermDomain
     decide: Callable[[Guard, Truth], bool | None] = lambda guard, truth: guard.says(truth)
     guard: Guard = field(init=False)
-    """Of the step that is being made."""
+    """The step that is being executed."""
     at: tuple[str, int] = ("", 0)
     n_steps: int = 0
     _orders: dict[str, Order] = field(default_factory=dict)
@@ -91,19 +91,19 @@ class Runner:
         return self._ended
 
     def order(self, name: str) -> Order:
-        """The order of a function's blocks, found once."""
+        """The order of a function's blocks, cached."""
         if name not in self._orders:
             self._orders[name] = order_of(self.program.functions[name])
         return self._orders[name]
 
     def live(self, name: str) -> Mapping[int, frozenset[int]]:
-        """The `live_places` of a function, found once."""
+        """The `live_places` of a function, cached."""
         if name not in self._live:
             self._live[name] = live_places(self.program.functions[name])
         return self._live[name]
 
     def _wait(self, run: Run) -> None:
-        """Until all that come to the same place are there; what nobody reads any more is forgotten."""
+        """Wait for all runs that reach the same place; forget what no instruction reads any more."""
         state = run.state
         live = self.live(state.function)[state.at]
         for register in range(FRAME_POINTER):
@@ -119,7 +119,7 @@ class Runner:
         self._waiting[key].append(run)
 
     def _key(self, run: Run) -> tuple[int, ...]:
-        """Callers' places first; a number behind each tells where it ends, and is above any position."""
+        """Callers' places first. A number after each marks its end, and is above any position."""
         found: list[int] = []
         for place, slot, _, _ in run.above:
             found += [*place, _BEHIND, slot]
@@ -127,7 +127,7 @@ class Runner:
         return (*found, *own, _BEHIND, run.state.at)
 
     def _run_block(self, run: Run) -> None:
-        """From its place to where ways part or join, or a function is entered or left."""
+        """From its place to where paths split or join, or a function is entered or left."""
         state = run.state
         function = self.program.functions[state.function]
         last = function.blocks[run.block].last
@@ -170,7 +170,7 @@ class Runner:
             return step(state, instruction, self.environment)
 
     def _settle(self, run: Run) -> bool:
-        """Make use of what the guard says of pointers that may be null; whether it said anything."""
+        """Apply what the guard says about pointers that may be null; whether it said anything."""
         found = False
         for value in list(run.state.registers):
             if isinstance(value, Pointer) and not isinstance(value.null, bool):
@@ -181,7 +181,7 @@ class Runner:
         return found
 
     def _part(self, run: Run, branch: Branch) -> None:
-        """Both ways of a condition, or the one that the guard leaves."""
+        """Both branches of a condition, or the one that the guard leaves."""
         said = self.decide(run.guard, branch.condition)
         for is_taken in (False, True):
             if said is not None and said is not is_taken:
@@ -195,7 +195,7 @@ class Runner:
             self._go_on(run, state, guard)
 
     def _go_on(self, run: Run, state: State, guard: Guard) -> None:
-        """To the place at `state.at` in the same function."""
+        """Go to the place at `state.at` in the same function."""
         block, rounds = run.block, run.rounds
         if state.at in self.program.functions[state.function].blocks:
             order = self.order(state.function)
@@ -209,7 +209,7 @@ class Runner:
         self._wait(Run(run.guard, run.state, 0, (), above, (*run.entered, run.guard)))
 
     def _leave(self, run: Run, function: Function) -> None:
-        """Where every way through the function is in this run, its guard is that of the call."""
+        """If every path through the function is in this run, its guard is that of the call."""
         *above, (_, _, block, rounds) = run.above
         guard = run.guard
         if run.is_alone and self._always_returns(function):
@@ -221,7 +221,7 @@ class Runner:
             self._wait(left)
 
     def _always_returns(self, function: Function) -> bool:
-        """Whether all ways through it lead to its one exit: no tail call ends the program there."""
+        """Whether all paths through it lead to its one exit: no tail call ends the program there."""
         if function.name not in self._returning:
             exits = sum(isinstance(each, Exit) for each in function.code.values())
             self._returning[function.name] = exits == 1 and not any(
@@ -239,7 +239,7 @@ _BEHIND = -1
 
 
 def _merged_runs(runs: list[Run]) -> list[Run]:
-    """The runs at one place as few as can be."""
+    """The runs at one place, merged to as few as possible."""
     found: list[Run] = []
     for run in runs:
         for at, other in enumerate(found):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is around a program when all its runs are looked at: maps and helpers that may do anything legal.
+"""The environment of a program for all its runs: maps and helpers that may do anything legal.
 
-A helper gives any result that it can give, a map has any contents; what whoever judges the program
-wants to know of it (calls, stores into maps) is noted with its guard. A helper that is not known here
-is an UnmodelledError.
+A helper gives any result that it can give, and a map has any contents. Events that the caller's claims
+are about (calls, stores into maps) are recorded with their guards. An unknown helper is an
+UnmodelledError.
 """
 
 from collections.abc import Iterator, Set
@@ -44,11 +44,11 @@ _HASHES = (MapKind.HASH, MapKind.LRU_HASH, MapKind.LPM_TRIE)
 
 @dataclass(frozen=True)
 class Deed:
-    """What a program did at a place, under a guard: a call on a map, or a store into a value.
+    """A side effect of a program at a place, under a guard: a call on a map, or a store into a value.
 
-    `what` is lookup, update, delete, store or submit; `key` and `value` are what the helper was given,
-    `region` the value that was found or stored into, at `offset`, which was `before`; or the record that
-    was submitted as it was by then.
+    `what` is lookup, update, delete, store or submit. `key` and `value` are the helper's arguments.
+    `region` is the value that was found or stored into, at `offset`, and `before` is its old content; or
+    it is the submitted record with its content at that time.
     """
 
     what: str
@@ -65,9 +65,9 @@ class Deed:
 
 @dataclass(frozen=True)
 class TableRead:
-    """A look into a table: under which guard, at which key and offset, and the term for what is there.
+    """A table lookup: its guard, its key and offset, and the term for the word found there.
 
-    The offset None asks whether there is anything: then the term is a truth, that nothing is.
+    The offset None tests presence: then the term is a truth, that the entry is absent.
     """
 
     map: str
@@ -79,8 +79,10 @@ class TableRead:
 
 @dataclass
 class Surroundings(Environment):
-    """`tables` are the maps that nobody changes meanwhile; `own` those of which each run has the one
-    value for itself (scratch memory); the contents of all others may be anything at each look.
+    """The environment of all runs of a program.
+
+    `tables` are the maps that do not change meanwhile. `own` are maps with one value that each run has
+    for itself (scratch memory). All other maps may have any contents at each lookup.
     """
 
     program: Program
@@ -93,7 +95,7 @@ class Surroundings(Environment):
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def call(self, state: State, helper: int) -> Called | TailCall:
-        """What the helper does to any state it may meet."""
+        """Apply a helper to any state in which it may be called."""
         match helper:
             case Helper.MAP_LOOKUP_ELEM:
                 return self._lookup(state)
@@ -114,7 +116,7 @@ class Surroundings(Environment):
         raise UnmodelledError(f"the helper {helper} is not known here")
 
     def kfunc(self, state: State, name: str) -> Called:
-        """None is known."""
+        """No kfunc is known."""
         raise UnmodelledError(f"the kernel's function {name} is not known here")
 
     def map_value(self, state: State, name: str) -> Pointer:
@@ -185,7 +187,7 @@ class Surroundings(Environment):
         return Called(self.fresh("delete", 64))
 
     def _reserve(self, state: State) -> Called:
-        """A record of a size that is known, of any bytes; there may be no room."""
+        """A record of known size with any bytes; there may be no room."""
         definition = self._map(state)
         size, flags = state.scalar(2), state.scalar(3)
         if definition.kind is not MapKind.RINGBUF or not isinstance(size, int) or flags != 0:
@@ -196,7 +198,7 @@ class Surroundings(Environment):
         return Called(Pointer(region, 0, self.domain.truth(f"{name} has no room")))
 
     def _submit(self, state: State) -> Called:
-        """The record is the reader's, as it is by now."""
+        """Submit the record to the reader, with its current content."""
         record = state.pointer(1)
         if not isinstance(record.region, RingRecord) or record.offset != 0 or state.scalar(2) != 0:
             raise FaultError("r1 is no record, or flags are given")
@@ -211,14 +213,14 @@ class Surroundings(Environment):
         return self.program.maps[region.map]
 
     def _changed_map(self, state: State) -> MapDefinition:
-        """The map of a helper that writes. UnmodelledError for one of which that would be missed."""
+        """The map of a helper that writes. UnmodelledError for a map whose changes would be missed."""
         definition = self._map(state)
         if definition.name in self.tables or definition.name in self.own:
             raise UnmodelledError(f"{definition.name} is changed by a helper")
         return definition
 
     def stored_into(self, name: str) -> Watch:
-        """Who notes stores into what is no map, under a name."""
+        """Set the callback that records stores into memory outside maps, under a name."""
 
         def watch(before: Memory, offset: Bits, size: int, value: Value) -> None:
             self.did("store", name, value=value, offset=offset, size=size, before=before)
@@ -232,11 +234,11 @@ class Surroundings(Environment):
         self.did("store", region.map, region=region, **more)
 
     def did(self, what: str, name: str, **more: Any) -> None:
-        """Note what is done on a map at the step at hand."""
+        """Record what is done on a map at the current step."""
         runner = self.runner
         assert runner is not None, "a run has a runner"
         self.deeds.append(Deed(what, name, runner.guard, runner.at, **more))
 
     def fresh(self, name: str, width: int) -> Bits:
-        """Anything, of so many bits."""
+        """A fresh variable with so many bits."""
         return self.domain.variable(f"{name} #{next(self._numbers)}", width)

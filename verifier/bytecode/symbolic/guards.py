@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Under which conditions a place is reached: a conjunction, kept as its parts.
+"""Guards: the conditions under which a place is reached, as a conjunction kept as its parts.
 
-Parts let two guards be compared without a solver: what both have is said once where ways join, and a
-condition with its contrary vanishes there.
+Parts let two guards be compared without a solver. Where paths join, common parts are factored out, and a
+condition cancels with its negation.
 """
 
 from collections.abc import Iterable
@@ -27,14 +27,14 @@ class Guard:
         return self.domain.all_of(self.parts)
 
     def apart(self, other: "Guard") -> Truth:
-        """What tells, where one of two guards holds that never hold at once, that it is this one."""
+        """A condition that separates this guard from another one, if both never hold at once."""
         for each in sorted(self.parts - other.parts, key=lambda part: part.number):
             if each.contrary in other.parts:
                 return each
         return self.domain.all_of(self.parts - other.parts)
 
     def says(self, truth: Truth) -> bool | None:
-        """Whether the parts say that, or its contrary; None where they say neither."""
+        """Whether the parts imply a truth, or its negation; None if they imply neither."""
         if not isinstance(truth, Node):
             return bool(truth)
         if truth in self.parts:
@@ -55,7 +55,7 @@ class Guard:
         return None if None in said else True
 
     def with_(self, truth: Truth) -> "Guard | None":
-        """Where the truth holds, too; None where it cannot."""
+        """The guard with one more truth; None if they cannot hold together."""
         said = self.says(truth)
         if said is not None:
             return self if said else None
@@ -63,7 +63,7 @@ class Guard:
 
 
 def joined(guards: Iterable[Guard]) -> Guard:
-    """Where any of them holds: two at a time, of which no two hold at once."""
+    """The disjunction of guards, no two of which hold at once: joined two at a time."""
     first, *rest = guards
     for each in rest:
         first = _joined(first, each)
@@ -79,7 +79,7 @@ def _joined(one: Guard, other: Guard) -> Guard:
 
 
 def _guard(domain: TermDomain, truth: Truth) -> Guard | None:
-    """The guard that a truth is; None for one that never holds."""
+    """The guard of a truth; None for a truth that never holds."""
     if isinstance(truth, Node):
         return Guard(domain, frozenset(truth.args if truth.op is ALL else (truth,)))
     return Guard(domain) if truth else None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may still be read: registers, and places on the stack that are read by r10 itself.
+"""Liveness: the registers, and the stack bytes read through r10 itself, that may still be read.
 
-The rest need not be told apart where ways join. A place of the stack that is read by another pointer
-is missing here: then a pointer there is forgotten too early, and to use it is an error.
+The rest need not be distinguished where paths join. A stack byte that is read through another pointer is
+missing here: then a pointer stored there is forgotten too early, and using it is an error.
 """
 
 from collections.abc import Iterator, Mapping
@@ -39,7 +39,7 @@ _NONE: frozenset[int] = frozenset()
 
 
 def live_places(function: Function) -> Mapping[int, frozenset[int]]:
-    """Of each slot, what is read before it is written on some way from there.
+    """For each slot, the registers and stack bytes that are read before they are written on some path.
 
     Registers by their numbers, places of the stack by their (negative) offsets.
     """

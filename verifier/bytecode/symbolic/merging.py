@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two states at one place as one: what differs is chosen by the condition that tells them apart.
+"""Merging of two states at one place: each difference becomes a choice by the condition between them.
 
-States that have pointers to different memories in the same register stay apart. Where one has a pointer
-and the other a number, or what was left of both, nothing is known but that it is of no use: to use it is
-an error. Bytes of a stack that one way did not write may be anything on it.
+States with pointers to different memories in the same register stay separate. If one state has a pointer
+and the other a number, or a value left from such a merge, the result is unusable: any use of it is an
+error. Stack bytes that one path did not write may hold anything on that path.
 """
 
 from collections.abc import Iterable, Set
@@ -23,7 +23,7 @@ FORGOTTEN = Pointer(Forgotten())
 
 
 def merged(domain: TermDomain, condition: Truth, one: State, other: State) -> State | None:
-    """The state that is `one` where the condition holds, else `other`; None if they must stay apart."""
+    """The state that is `one` where the condition holds, else `other`; None: they stay separate."""
     merge = _Merge(domain, condition)
     registers = merge.registers(one.registers, other.registers)
     callers = merge.callers(one.callers, other.callers)
@@ -39,7 +39,7 @@ def merged(domain: TermDomain, condition: Truth, one: State, other: State) -> St
 
 
 def forget_pointers(stack: Cells, live: Set[int]) -> None:
-    """Forget the pointers on a stack that nobody reads any more."""
+    """Forget the pointers on a stack that no instruction reads any more."""
     for at, (_, value) in list(stack.cells.items()):
         if isinstance(value, Pointer) and at not in live and value is not FORGOTTEN:
             stack.store(at & mask(WIDTH), POINTER_SIZE, FORGOTTEN)
@@ -55,7 +55,7 @@ class _Merge:
         found: list[Value | None] = []
         for mine, theirs in zip(one, other, strict=True):
             if mine is None or theirs is None:
-                found.append(None)  # it was not written on one of the ways
+                found.append(None)  # it was not written on one of the paths
                 continue
             value = self.value(mine, theirs, WIDTH)
             if value is None:
@@ -78,7 +78,7 @@ class _Merge:
         return tuple(found)
 
     def value(self, one: Value, other: Value, width: int) -> Value | None:
-        """One value of two; None where there is none."""
+        """One value for two; None if there is none."""
         if one is other:
             return one
         match one, other:
@@ -111,7 +111,7 @@ class _Merge:
         return domain.either(domain.both(condition, one), domain.both(domain.no(condition), other))
 
     def memory(self, one: Memory, other: Memory) -> Memory | None:
-        """The same memory after both ways; None for different kinds."""
+        """The same memory after both paths; None for different kinds."""
         match one, other:
             case Cells(), Cells():
                 found = Cells(self.domain, one.low, one.high)
@@ -127,7 +127,7 @@ class _Merge:
     def _store_both(
         self, one: tuple[Memory, Cells], other: tuple[Memory, Cells], into: Cells
     ) -> bool:
-        """Store what both have, each as it is read and as it was written; False if they stay apart."""
+        """Store what both have, each as read and as written; False if they stay separate."""
         (mine, my_cells), (theirs, their_cells) = one, other
         for at, size in _pieces(my_cells, their_cells):
             held, also = my_cells.cells.get(at), their_cells.cells.get(at)
@@ -143,7 +143,7 @@ class _Merge:
         return True
 
     def _both(self, mine: Value | None, theirs: Value | None, at: int, size: int) -> Value | None:
-        """As `value`, where None is what was not written, or a part of a pointer: any bytes."""
+        """As `value`, where None is an unwritten byte, or a part of a pointer: any bytes."""
         if mine is None or theirs is None:
             known = theirs if mine is None else mine
             if known is None or isinstance(known, Pointer):
@@ -154,7 +154,7 @@ class _Merge:
 
 
 def _pieces(one: Cells, other: Cells) -> list[tuple[int, int]]:
-    """(offset, size) of what either wrote: whole where both have it whole, or one alone has it."""
+    """(offset, size) of what either wrote: whole if both have it whole, or one alone has it."""
     mine = {at: size for at, (size, _) in one.cells.items()}
     theirs = {at: size for at, (size, _) in other.cells.items()}
     found = dict(mine.items() & theirs.items())
@@ -172,7 +172,7 @@ def _pieces(one: Cells, other: Cells) -> list[tuple[int, int]]:
 
 
 def _there(memory: Memory, at: int, size: int) -> Value | None:
-    """What a way has there; None for what cannot be read."""
+    """The content on one path; None if it cannot be read."""
     try:
         return memory.load(at & mask(WIDTH), size)
     except FaultError:

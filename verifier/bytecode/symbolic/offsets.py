@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Offsets of which only a few are possible: one way each where ways joined, and what was added since."""
+"""Offsets with few possible values: one value for each path that joined, plus what was added since."""
 
 from collections.abc import Iterator
 
@@ -10,13 +10,13 @@ from policyc.verifier.bytecode.term_domain import TermDomain
 from policyc.verifier.bytecode.values import Bits, Truth, mask, signed
 
 MOST = 16
-"""Ways: more of them are no choice between members of a struct."""
+"""The maximal number of paths: more of them are not a choice between members of a struct."""
 FEW = 4
-"""Words of a node among which a search without branches chooses one."""
+"""The number of words of a node among which a branch-free search chooses."""
 
 
 def places(domain: TermDomain, offset: Bits) -> list[tuple[Truth, int]]:
-    """The signed offsets that are possible, each with its condition. UnmodelledError if too many."""
+    """The possible signed offsets, each with its condition. UnmodelledError if there are too many."""
     found: dict[int, Truth] = {}
     for condition, at in _leaves(domain, offset):
         place = signed(at & mask(64), 64)
@@ -27,7 +27,7 @@ def places(domain: TermDomain, offset: Bits) -> list[tuple[Truth, int]]:
 
 
 def one_of_few(domain: TermDomain, offset: Bits) -> list[tuple[Truth, int]]:
-    """The offsets that are possible, each with its condition; none if they are not known, or not few."""
+    """The possible offsets, each with its condition; none if they are unknown or too many."""
     found: list[tuple[Truth, int]] = []
     try:
         for leaf in _leaves(domain, offset):
@@ -60,7 +60,7 @@ def _arms(domain: TermDomain, offset: Bits, condition: Node) -> tuple[Bits, Bits
 
 
 def _condition_in(offset: Bits) -> Node | None:
-    """The condition of a choice somewhere in a term; None where it has none."""
+    """The condition of a choice somewhere in a term; None if the term has none."""
     if isinstance(offset, Node):
         for each in reversed(below(offset)):
             if each.op is ITE:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In which order places are run, so that all ways to a place are there before it is run.
+"""The order in which places are run: all paths to a place arrive before it is run.
 
 A weak topological order (Bourdoncle, 1993): the blocks of a loop lie together behind its head, and each
-time around comes before whatever follows the loop.
+iteration comes before whatever follows the loop.
 """
 
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class Order:
     heads: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
     def rounds_after(self, source: int, target: int, rounds: Key) -> Key:
-        """How often each loop around `target` was gone around, on the edge from `source`."""
+        """The iterations of each loop around `target`, on the edge from `source`."""
         before, behind = self.heads[source], self.heads[target]
         common = 0
         while common < min(len(before), len(behind)) and before[common] == behind[common]:
@@ -38,7 +38,7 @@ class Order:
         return tuple(kept)
 
     def key(self, block: int, rounds: Key) -> Key:
-        """What places are sorted by: position, round, position, round, ..., position."""
+        """The sort key of places: position, round, position, round, ..., position."""
         path, found = self.paths[block], []
         for at, position in enumerate(path):
             found.append(position)
@@ -62,7 +62,7 @@ def _arrange(
     heads: tuple[int, ...],
     order: Order,
 ) -> None:
-    """Give the blocks of components, which come one after the other, their places."""
+    """Number the blocks of components, which come one after the other."""
     for position, component in enumerate(components):
         head = _head(function, component)
         if head is None:
@@ -81,7 +81,7 @@ def _arrange(
 
 
 def _head(function: Function, component: frozenset[int]) -> int | None:
-    """Where a loop is entered; None where a block is no loop."""
+    """The entry of a loop; None if a block is not a loop."""
     if len(component) == 1:
         (block,) = component
         return block if block in function.blocks[block].successors else None
@@ -94,7 +94,7 @@ def _head(function: Function, component: frozenset[int]) -> int | None:
 
 
 def _components_from(function: Function, head: int, inside: frozenset[int]) -> list[frozenset[int]]:
-    """The components of a loop's inside, as they come behind its head."""
+    """The components of a loop's body, in order after its head."""
     found: list[frozenset[int]] = []
     seen: set[int] = set()
     for start in reversed(function.blocks[head].successors):
@@ -106,7 +106,7 @@ def _components_from(function: Function, head: int, inside: frozenset[int]) -> l
 
 
 def _components(function: Function, start: int, among: frozenset[int]) -> list[frozenset[int]]:
-    """Strongly connected components that are reached from a block, in topological order (Tarjan)."""
+    """Strongly connected components reachable from a block, in topological order (Tarjan)."""
     index: dict[int, int] = {}
     low: dict[int, int] = {}
     stack: list[int] = []

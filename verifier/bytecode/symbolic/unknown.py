@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory whose contents are not known when a program begins: any bytes, or what a table's name says."""
+"""Memory whose contents are not known when a program begins: any bytes, or a named table's contents."""
 
 from collections.abc import Callable
 
@@ -15,14 +15,15 @@ Read = Callable[[Bits], Bits]
 """The word of 32 bits at an offset in bytes."""
 
 Watch = Callable[[Memory, Bits, int, Value], None]
-"""Told of each store: the memory before it, its offset, its size, what is stored."""
+"""Called for each store with the memory before it, its offset, its size, the stored value."""
 
 
 class UnknownMemory(Memory):
-    """Bytes that may be anything, and what the program wrote over them.
+    """Bytes that may be anything, and the bytes that the program wrote over them.
 
-    Byte n before it was written is the term `NAME@n`. Another region may be the same memory: then a
-    store there is not seen here, so what is read here must not matter (any byte may be read at all).
+    Byte n before any write is the term `NAME@n`. Another region may alias the same memory. A store to
+    that region is not seen here, so the claims must not depend on what is read here (any byte may be
+    read).
     """
 
     def __init__(
@@ -32,7 +33,7 @@ class UnknownMemory(Memory):
         self.written = Cells(domain, 0, size)
 
     def load(self, offset: Bits, size: int) -> Value:
-        """Bytes that were stored, and for the rest what was there."""
+        """Stored bytes, and for the rest the initial bytes."""
         found: Value | None = None
         for condition, at in places(self.domain, offset):
             value = self._load(at, size)
@@ -47,7 +48,7 @@ class UnknownMemory(Memory):
         return found
 
     def store(self, offset: Bits, size: int, value: Value) -> None:
-        """Over what is there; at one of several places it stays where it is not that one."""
+        """Store over the old content; at one of several places, the other places keep their content."""
         there = places(self.domain, offset)
         for condition, at in there:
             self._check(at, size)
@@ -74,21 +75,21 @@ class UnknownMemory(Memory):
         return self.domain.concat([(part, 8) for part in parts])
 
     def copy(self) -> "UnknownMemory":
-        """The same memory in a run of its own."""
+        """The same memory in an independent run."""
         other = self.blank()
         other.written = self.written.copy()
         return other
 
     def blank(self) -> "UnknownMemory":
-        """The same memory before anything was written."""
+        """The same memory before any write."""
         return UnknownMemory(self.domain, self.name, self.size, self._watch)
 
     def rewrite_pointers(self, change: Callable[[Pointer], Value]) -> None:
-        """Of those that were stored here."""
+        """Rewrite the pointers that were stored here."""
         self.written.rewrite_pointers(change)
 
     def initial(self, at: int) -> Node:
-        """The byte that was there."""
+        """The initial byte."""
         return self.domain.variable(f"{self.name}@{at}", 8)
 
     def _check(self, at: int, size: int) -> None:
@@ -109,17 +110,17 @@ class UnknownMemory(Memory):
 
 
 class TableMemory(Memory):
-    """A value of a map that nobody changes meanwhile: what `read` says of an offset.
+    """A value of a map that does not change meanwhile: `read` gives the word at an offset.
 
-    Words of 32 bits at any offset, each on its own: that two of them may overlap is not known here,
-    so nothing is concluded from it.
+    Words of 32 bits at any offset, each independent. Two of them may overlap; that is not modelled, so
+    nothing is concluded from it.
     """
 
     def __init__(self, domain: TermDomain, name: str, size: int, read: Read) -> None:
         self.domain, self.name, self.size, self._read = domain, name, size, read
 
     def load(self, offset: Bits, size: int) -> Value:
-        """One or two words. That it is within the value is for the kernel's verifier to see."""
+        """One or two words. The kernel's verifier checks that they are within the value."""
         if size not in (4, 8):
             raise UnmodelledError(f"{size} bytes of a value of {self.name} are read")
         first = self._word(offset, 0)
@@ -128,15 +129,15 @@ class TableMemory(Memory):
         return self.domain.concat([(first, 32), (self._word(offset, 4), 32)])
 
     def store(self, offset: Bits, size: int, value: Value) -> None:
-        """Nobody does."""
+        """An error: no program of ours stores into a table."""
         raise UnmodelledError(f"a value of {self.name} is changed")
 
     def copy(self) -> "TableMemory":
-        """It never changes."""
+        """The memory itself, because it never changes."""
         return self
 
     def rewrite_pointers(self, change: Callable[[Pointer], Value]) -> None:
-        """It holds none."""
+        """Nothing to do: it holds no pointers."""
 
     def _word(self, offset: Bits, more: int) -> Bits:
         if not isinstance(offset, int):
@@ -147,7 +148,7 @@ class TableMemory(Memory):
         return self._read(offset + more)
 
     def _chosen(self, offset: Bits) -> Bits:
-        """One of a few words of a value, where it is that; else the word at the offset."""
+        """The word at one of a few known offsets if the offset is that, else at the offset itself."""
         few = one_of_few(self.domain, offset)
         if not few:
             return self._read(offset)
