@@ -26,6 +26,7 @@ from tests.attacks.revoked_host_connection import (
     OPEN,
 )
 from tests.eventually import eventually
+from tests.kernel.support.arrival import accepted, arrived
 from tests.kernel.support.bundles import compiled
 from tests.kernel.support.host_policy_wire import OUT
 from tests.kernel.support.node_under_test import (
@@ -187,9 +188,9 @@ def test_what_the_victim_opens_is_answered(
     pod = None if victim == "node" else victim
     made = wire.open_socket(pod, family, socket.SOCK_STREAM)
     made.connect((HOSTS[ATTACKER].address(family), OWN_PORT))
-    accepted = wire.own(listening.accept()[0])
-    accepted.sendall(b"an answer")
-    assert made.recv(100) == b"an answer"
+    served = wire.own(accepted(listening))
+    served.sendall(b"an answer")
+    assert arrived(made) == b"an answer"
 
 
 @pytest.fixture(scope="module")

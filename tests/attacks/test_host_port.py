@@ -14,6 +14,7 @@ from pyroute2.netlink.nfnetlink.nfctsocket import NFCTSocket
 from tests.attacks.tunnel_port import (
     masqueraded_by_nft,
 )
+from tests.kernel.support.arrival import arrived, arrived_from
 from tests.kernel.support.bundles import compiled
 from tests.kernel.support.external_wire import (
     BULK,
@@ -72,10 +73,10 @@ class Lent:
         self.peer = lab.server("client2", family, UDP, PEER_PORT)
         self.pod = lab.server("pod-a", family, UDP, port)
         self.pod.sendto(data, (address("client2", family), PEER_PORT))
-        found, who = self.peer.recvfrom(9000)
+        found, who = arrived_from(self.peer, 9000)
         assert (found, who[:2]) == (data, self.node), "the host keeps the port"
         self.peer.sendto(data, self.node)
-        assert hears(self.pod, 9000) == data
+        assert arrived(self.pod, 9000) == data
 
 
 @families
@@ -92,7 +93,7 @@ def test_a_peer_of_a_pod_does_not_reach_a_socket_of_the_node(
     assert hears(victim, 9000) is None
     assert lab.status("a").drops["policy"] >= 1
     lent.pod.sendto(b"again", (address("client2", family), PEER_PORT))
-    assert lent.peer.recv(100) == b"again", "what is forwarded goes on"
+    assert arrived(lent.peer) == b"again", "what is forwarded goes on"
 
 
 @families
@@ -106,7 +107,7 @@ def test_a_socket_that_waits_beforehand_is_none_either(
     peer = lab.server("client2", family, UDP, PEER_PORT)
     pod = lab.server("pod-a", family, UDP, CLOSED)
     pod.sendto(b"lent", (address("client2", family), PEER_PORT))
-    assert peer.recvfrom(100)[1][:2] == (address("a", family), CLOSED)
+    assert arrived_from(peer)[1][:2] == (address("a", family), CLOSED)
     forget_mappings(lab)
     peer.sendto(b"in", (address("a", family), CLOSED))
     assert hears(victim) is None

@@ -26,6 +26,7 @@ from tests.kernel.support.answers import (
     Outcome,
     run_frame,
 )
+from tests.kernel.support.arrival import arrived
 from tests.kernel.support.bundles import compiled
 from tests.kernel.support.node_under_test import (
     LOCAL,
@@ -297,7 +298,7 @@ def test_a_pod_with_bpf_of_its_own_does_not_get_past_its_policy(
     plain = wire.open_socket("c", family, socket.SOCK_DGRAM)
     plain.bind((C.address(family), ALLOWED))
     wire.open_socket("a", family, socket.SOCK_DGRAM).sendto(b"in", (C.address(family), ALLOWED))
-    assert plain.recv(100) == b"in", "the control"
+    assert arrived(plain) == b"in", "the control"
 
 
 @families

@@ -19,6 +19,7 @@ from tests.attacks.tunnel_port import (
     masqueraded_by_nft,
 )
 from tests.eventually import eventually
+from tests.kernel.support.arrival import arrived, arrived_from
 from tests.kernel.support.bundles import compiled
 from tests.kernel.support.external_wire import (
     NODE_PORT,
@@ -235,7 +236,7 @@ def test_nor_as_an_answer(lab: TwoNodes, bundle: Path, outer: int) -> None:
     server = lab.server("pod-a", outer, socket.SOCK_DGRAM, 9000)
     client = lab.server("client1", outer, socket.SOCK_DGRAM, TUNNEL_PORT)
     client.sendto(b"opens", (address("pod-a", outer), 9000))
-    data, peer = server.recvfrom(100)
+    data, peer = arrived_from(server)
     assert data == b"opens"
     server.sendto(b"answer", peer)
     eventually(lambda: dropped(lab) == 1, "the answer is dropped")
@@ -270,7 +271,7 @@ def test_other_ports_of_other_nodes_stay_open(lab: TwoNodes, bundle: Path, famil
     served = lab.server("b", family, socket.SOCK_DGRAM, TUNNEL_PORT + 1)
     pod = lab.open_socket("pod-a", family, socket.SOCK_DGRAM)
     pod.sendto(b"hello", (address("b", family), TUNNEL_PORT + 1))
-    assert served.recv(100) == b"hello"
+    assert arrived(served) == b"hello"
     listening = lab.server("b", family, socket.SOCK_STREAM, TUNNEL_PORT)
     assert lab.connect("pod-a", family, address("b", family), TUNNEL_PORT), "TCP is no tunnel"
     listening.close()

@@ -8,6 +8,7 @@ import pytest
 
 from policyc.runtime.observe.event_records import Event
 from policyc.runtime.observe.events import read_events
+from tests.kernel.support.arrival import arrived, arrived_from
 from tests.kernel.support.bundles import compiled
 from tests.kernel.support.external_wire import (
     BULK,
@@ -128,10 +129,10 @@ def test_datagrams_in_fragments(lab: TwoNodes, bundle: Path, family: int) -> Non
     server = lab.server("a", family, UDP, OPEN)
     client = lab.server("client1", family, UDP, OUT)
     client.sendto(data, (address("a", family), OPEN))
-    found, who = server.recvfrom(9000)
+    found, who = arrived_from(server, 9000)
     assert found == data
     server.sendto(data, who)
-    assert client.recv(9000) == data
+    assert arrived(client, 9000) == data
     refused = lab.server("a", family, UDP, CLOSED)
     client.sendto(data, (address("a", family), CLOSED))
     with pytest.raises(TimeoutError):

@@ -19,6 +19,7 @@ from tests.attacks.revoked_connection import (
     received,
 )
 from tests.eventually import eventually
+from tests.kernel.support.arrival import arrived
 from tests.kernel.support.bundles import compiled
 from tests.kernel.support.external_wire import (
     PORT,
@@ -109,7 +110,7 @@ def asks(lab: TwoNodes, family: int, port: int, source: str | None = None) -> bo
     except TimeoutError:
         return False
     answering.sendto(b"me", who)
-    return asking.recv(100) == b"me"
+    return arrived(asking) == b"me"
 
 
 def pings(lab: TwoNodes, family: int) -> bool:

@@ -33,6 +33,7 @@ from policyc.runtime.observe.status import (
 )
 from policyc.runtime.services.update import update_services
 from policyc.runtime.snat.snat import Masquerade
+from tests.kernel.support.arrival import accepted
 from tests.kernel.support.network import (
     Network,
     network,
@@ -341,8 +342,7 @@ class TwoNodes:
 
     def accept(self, listener: socket.socket) -> socket.socket:
         """The next connection to a server."""
-        made, _ = listener.accept()
-        self._owned.enter_context(made)
+        made = self._owned.enter_context(accepted(listener))
         made.settimeout(PATIENCE)
         return made
 
