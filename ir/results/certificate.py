@@ -6,6 +6,7 @@ Data only.
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Literal
 
 from policyc.ir.results.common import OpaquePart, UniverseUsed
 from policyc.ir.results.diff import NONE_FOUND, Counts, Difference
@@ -41,6 +42,19 @@ class InputDigest:
 
 
 @dataclass(frozen=True, slots=True)
+class Settings:
+    """What the statement of a certificate depends on, beside the inputs."""
+
+    universe: Literal["cluster", "symbolic"]
+    ignore_effects: bool
+    audit: bool
+    pod_cidrs: tuple[str, ...]
+    """Those of `--pod-cidr`, in order."""
+    profile_a: str
+    profile_b: str
+
+
+@dataclass(frozen=True, slots=True)
 class Certificate:
     """The statement that was proved, its inputs and universe, and the solvers.
 
@@ -56,7 +70,7 @@ class Certificate:
     after: str
     universe: UniverseUsed
     method: str
-    settings: tuple[tuple[str, str], ...]
+    settings: Settings
     inputs: tuple[InputDigest, ...]
     obligations: tuple[Obligation, ...]
     solvers: tuple[tuple[str, str], ...]

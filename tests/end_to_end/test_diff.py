@@ -198,7 +198,7 @@ def certificate(policyc: Run, *options: str, b: str = "same") -> dict[str, Any]:
     """Written to cert.json, and valid."""
     policyc("equiv", "old", b, *options, "--format", "json", "-o", "cert.json")
     found: dict[str, Any] = check(
-        Path("cert.json").read_text(), SCHEMAS / "certificate-v1.schema.json"
+        Path("cert.json").read_text(), SCHEMAS / "certificate-v2.schema.json"
     )
     return found
 
@@ -250,8 +250,8 @@ def test_nothing_stored_is_believed(policyc: Run) -> None:
         lambda c: c["inputs"].pop(),
         lambda c: c.update(result="different"),
         lambda c: c["settings"].update(universe="symbolic"),
-        lambda c: c["settings"].update(ignore_effects="True"),
-        lambda c: c["settings"].update(pod_cidrs="10.0.0.0/8"),
+        lambda c: c["settings"].update(ignore_effects=True),
+        lambda c: c["settings"].update(pod_cidrs=["10.0.0.0/8"]),
     ]
     for lie in lies:
         told = json.loads(json.dumps(found))
@@ -262,6 +262,34 @@ def test_nothing_stored_is_believed(policyc: Run) -> None:
         )
         assert code == 1, told
         assert "differs from the certificate" in out
+
+
+def as_before(found: dict[str, Any]) -> dict[str, Any]:
+    """A certificate as it was written under schema v1: its settings are text."""
+    settings = {
+        name: " ".join(value) if isinstance(value, list) else str(value)
+        for name, value in found["settings"].items()
+    }
+    return {**found, "schema": "policyc.dev/certificate/v1", "settings": settings}
+
+
+@pytest.mark.parametrize("options", [(), ("--ignore-effects", "--pod-cidr", "10.0.0.0/8")])
+def test_a_certificate_of_schema_v1_is_checked(policyc: Run, options: tuple[str, ...]) -> None:
+    found = as_before(certificate(policyc, *options))
+    Path("cert.json").write_text(json.dumps(found))
+    again = ("equiv", "old", "same", *options[1:], "--check", "cert.json")
+    assert policyc(*again)[0] == 0
+    found["settings"]["pod_cidrs"] = "10.9.0.0/16"
+    Path("cert.json").write_text(json.dumps(found))
+    assert policyc(*again)[0] == 1
+
+
+@pytest.mark.parametrize("value", ["False", 0, None])
+def test_settings_of_another_type_are_no_certificate(policyc: Run, value: object) -> None:
+    found = certificate(policyc)
+    found["settings"]["audit"] = value
+    Path("cert.json").write_text(json.dumps(found))
+    assert policyc("equiv", "old", "same", "--check", "cert.json")[0] == 2
 
 
 def test_a_certificate_of_other_inputs_or_another_universe(policyc: Run) -> None:

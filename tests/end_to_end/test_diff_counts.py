@@ -159,7 +159,7 @@ def test_equiv_counts_what_it_does_not_show(
     cluster: tuple[str, ...], capfd: pytest.CaptureFixture[str]
 ) -> None:
     sides = ("equiv", "old.yaml", "new.yaml", *cluster)
-    found = document(said(capfd, *sides, "--format", "json"), "certificate-v1")
+    found = document(said(capfd, *sides, "--format", "json"), "certificate-v2")
     assert kinds(found) == ["widened"] * 14 + ["narrowed"] * 6
     assert (found["counts"], found["omitted"]) == (COUNTS, 10)
     assert "not shown: 10 regions opened; `policyc diff --all`" in said(capfd, *sides)

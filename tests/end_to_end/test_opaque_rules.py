@@ -128,7 +128,7 @@ def test_equal_domain_names_cancel(policyc: Run, over: tuple[str, ...]) -> None:
 @universes
 def test_the_certificate_has_a_goal_for_each_reading(policyc: Run, over: tuple[str, ...]) -> None:
     code, out, _ = policyc("equiv", "with-db", "db-twice", *over, "--format", "json")
-    found = document(out, "certificate-v1")
+    found = document(out, "certificate-v2")
     assert (code, found["result"]) == (0, "equal")
     readings = {each["what"].partition(":")[0] for each in found["obligations"]}
     assert readings == {"reading 1 of 2", "reading 2 of 2"}

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A certificate as JSON: what `policyc equiv --check` reads."""
 
+from dataclasses import asdict
+
 from policyc.backends.report.formats.json import (
     counts_json,
     difference_json,
@@ -16,7 +18,7 @@ FORMAT = "json"
 
 
 def certificate_json(result: Certificate, _options: ReportOptions) -> str:
-    """docs/schemas/certificate-v1.schema.json."""
+    """docs/schemas/certificate-v2.schema.json."""
     values: dict[str, object] = {
         "result": result.result.value,
         "a": result.before,
@@ -26,7 +28,7 @@ def certificate_json(result: Certificate, _options: ReportOptions) -> str:
             "method": result.method,
             "solvers": [{"name": name, "version": version} for name, version in result.solvers],
         },
-        "settings": dict(result.settings),
+        "settings": asdict(result.settings),
         "inputs": [
             {"side": each.side, "path": each.path, "sha256": each.sha256} for each in result.inputs
         ],
@@ -52,7 +54,7 @@ def certificate_json(result: Certificate, _options: ReportOptions) -> str:
         values["undecided"] = result.undecided
     if result.checked is not None:
         values["checked"] = {"what": result.checked, "faults": list(result.faults)}
-    return document("certificate/v1", **values)
+    return document("certificate/v2", **values)
 
 
 RENDERERS = {Certificate: certificate_json}

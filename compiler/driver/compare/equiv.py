@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import z3
 
@@ -33,7 +34,13 @@ from policyc.compiler.driver.compile.compile import Read
 from policyc.compiler.frontend.garbage_collection import collector_relaxed
 from policyc.ir.bounds import is_understood
 from policyc.ir.errors import InputError, InternalError
-from policyc.ir.results.certificate import Certificate, Equivalence, InputDigest, Obligation
+from policyc.ir.results.certificate import (
+    Certificate,
+    Equivalence,
+    InputDigest,
+    Obligation,
+    Settings,
+)
 from policyc.ir.results.common import UniverseUsed
 from policyc.ir.results.diff import DifferenceKind, DiffOutcome
 from policyc.ir.spans import Span
@@ -51,7 +58,9 @@ from policyc.verifier.smt.solvers import (
 )
 from policyc.verifier.smt.terms import Term
 
-SCHEMA = "policyc.dev/certificate/v1"
+SCHEMA = "policyc.dev/certificate/v2"
+_FORMER = "policyc.dev/certificate/v1"
+"""Its settings are text: `True`, `False`, and CIDRs with blanks between them."""
 _BY_ATOMS = "partition checked by queries, exhaustive comparison of atoms"
 _ATOMS = "exhaustive comparison of atoms"
 
@@ -60,7 +69,7 @@ _ATOMS = "exhaustive comparison of atoms"
 class Statement:
     """The statement of an earlier certificate, as far as it is read; none of it is trusted."""
 
-    settings: Mapping[str, str]
+    settings: Settings
     inputs: Sequence[tuple[str, str]]
     """(side, SHA-256) of every input, sorted."""
     digests: Sequence[str]
@@ -73,11 +82,11 @@ def read_statement(path: str) -> Statement:
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
         schema = found.get("schema")
-        if schema != SCHEMA:
+        if schema not in (SCHEMA, _FORMER):
             said = f"its schema is {schema}" if schema else "it has no schema"
             raise ValueError(f"{said}, and that of a certificate is {SCHEMA}")
         return Statement(
-            {str(k): str(v) for k, v in found["settings"].items()},
+            _settings_of(found["settings"], is_text=schema == _FORMER),
             sorted((str(i["side"]), str(i["sha256"])) for i in found["inputs"]),
             sorted(str(o["digest"]) for o in found["obligations"]),
             [str(s["name"]) for s in found["evidence"]["solvers"]],
@@ -89,6 +98,22 @@ def read_statement(path: str) -> Statement:
         raise InputError(
             [found_fault.help("write one: policyc equiv A B --format json -o CERT")]
         ) from failure
+
+
+def _settings_of(found: Mapping[str, Any], is_text: bool) -> Settings:
+    """The settings of a certificate; TypeError or KeyError where they are none."""
+    if is_text:
+        found = {
+            **found,
+            "ignore_effects": found["ignore_effects"] == "True",
+            "audit": found["audit"] == "True",
+            "pod_cidrs": found["pod_cidrs"].split(),
+        }
+    settings = Settings(**{**found, "pod_cidrs": tuple(found["pod_cidrs"])})
+    is_typed = isinstance(settings.ignore_effects, bool) and isinstance(settings.audit, bool)
+    if not is_typed or settings.universe not in ("cluster", "symbolic"):
+        raise TypeError("settings of another kind")
+    return settings
 
 
 def _why_none(failure: Exception) -> str:
@@ -117,9 +142,9 @@ def options_of(statement: Statement, given: DiffOptions, solver: Choice | None) 
     )
     return replace(
         given,
-        is_symbolic=said.get("universe") == "symbolic",
-        ignore_effects=said.get("ignore_effects") == "True",
-        audit=said.get("audit") == "True",
+        is_symbolic=said.universe == "symbolic",
+        ignore_effects=said.ignore_effects,
+        audit=said.audit,
         solver=solver or other,
     )
 
@@ -237,14 +262,14 @@ def _whole(before: Change, after: Change, options: DiffOptions) -> list[Term]:
     return [connection.is_possible(), z3.Or(*changes)]
 
 
-def _settings(old: Read, new: Read, options: DiffOptions) -> tuple[tuple[str, str], ...]:
-    return (
-        ("universe", "symbolic" if options.is_symbolic else "cluster"),
-        ("ignore_effects", str(options.ignore_effects)),
-        ("audit", str(options.audit)),
-        ("pod_cidrs", " ".join(map(str, options.pod_networks))),
-        ("profile_a", old.policies.profile.value),
-        ("profile_b", new.policies.profile.value),
+def _settings(old: Read, new: Read, options: DiffOptions) -> Settings:
+    return Settings(
+        universe="symbolic" if options.is_symbolic else "cluster",
+        ignore_effects=options.ignore_effects,
+        audit=options.audit,
+        pod_cidrs=tuple(map(str, options.pod_networks)),
+        profile_a=old.policies.profile.value,
+        profile_b=new.policies.profile.value,
     )
 
 
@@ -261,7 +286,7 @@ def checked(certificate: Certificate, statement: Statement) -> Certificate:
     faults = []
     if sorted((i.side, i.sha256) for i in certificate.inputs) != list(statement.inputs):
         faults.append("the inputs differ from those of the certificate")
-    if dict(certificate.settings) != dict(statement.settings):
+    if certificate.settings != statement.settings:
         faults.append("the settings differ from those of the certificate")
     if sorted(o.digest for o in certificate.obligations) != list(statement.digests):
         faults.append("the goals derived from the inputs differ from those of the certificate")
