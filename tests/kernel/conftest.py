@@ -70,23 +70,45 @@ def follower(node: NodeUnderTest, tmp_path: Path) -> Iterator[Follower]:
     made.kill()
 
 
-@pytest.fixture
-def variant(objects: Path, tmp_path: Path) -> Callable[[str, dict[str, tuple[str, str]]], Path]:
-    """Compiles another pair of objects, from headers edited as {"ct_map.h": (old, new)}."""
+Edits = dict[str, tuple[str, str]]
+"""By header, a text and what stands there instead."""
 
-    def make(name: str, edits: dict[str, tuple[str, str]]) -> Path:
-        source = tmp_path / f"{name}-source"
+
+@pytest.fixture(scope="session")
+def compiled_variants(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Edits], Path]:
+    """Folders with another pair of objects; each is compiled once, which takes seconds."""
+    made: dict[str, Path] = {}
+
+    def compiled(edits: Edits) -> Path:
+        folder = tmp_path_factory.mktemp("variant")
+        source, target = folder / "source", folder / "objects"
         shutil.copytree(DATAPATH, source, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
         for file, (old, new) in edits.items():
             text = (source / file).read_text()
             assert old in text, f"{file} has no {old!r}"
             (source / file).write_text(text.replace(old, new))
-        target = tmp_path / name
         target.mkdir()
         include = f"-I{source}"
         compile_c(source / "hooks.bpf.c", target / "hooks.bpf.o", include)
         shutil.copy(HERE / "policy.bpf.c", source / "policy.bpf.c")
         compile_c(source / "policy.bpf.c", target / "policy.bpf.o", include)
         return target
+
+    def once(edits: Edits) -> Path:
+        if repr(edits) not in made:
+            made[repr(edits)] = compiled(edits)
+        return made[repr(edits)]
+
+    return once
+
+
+@pytest.fixture
+def variant(
+    compiled_variants: Callable[[Edits], Path], tmp_path: Path
+) -> Callable[[str, Edits], Path]:
+    """Another pair of objects under a name, from headers edited as {"ct_map.h": (old, new)}."""
+
+    def make(name: str, edits: Edits) -> Path:
+        return Path(shutil.copytree(compiled_variants(edits), tmp_path / name))
 
     return make

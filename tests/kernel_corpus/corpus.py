@@ -15,13 +15,10 @@ SLICE = (
     "cidr6-except",
     "admin-pass",
     "cilium-entities",
-    "counters-none",
     "node-n1",
-    "example-online-shop",
-    "close-blocks",
     "mixed-100",
 )
-"""Loaded by `make test`: of each sort one, and none that takes long to decide."""
+"""Loaded by `make test`, as none takes long to decide; `make test-all` loads the whole corpus."""
 
 ASKED = (
     "cidr-both-families",

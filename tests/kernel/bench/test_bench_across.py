@@ -86,7 +86,8 @@ def test_what_is_handed_over_passes_the_stacks_of_both_nodes(stood: Stand) -> No
     assert all(n >= 2 * 200 for n in stood("stack", True))
 
 
-@pytest.mark.parametrize("is_finished", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("is_finished", [True, False])
 def test_xdp_takes_what_comes_as_from_a_wire(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_finished: bool
 ) -> None:

@@ -50,7 +50,11 @@ def test_traffic_gets_through_every_bed(tmp_path: Path, family: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("way", "said"), [("udp", "pingpong: no answer"), ("http", "not every request was answered")]
+    ("way", "said"),
+    [
+        ("udp", "pingpong: no answer"),
+        pytest.param("http", "not every request was answered", marks=pytest.mark.slow),
+    ],
 )
 def test_traffic_that_does_not_get_through_ends_the_benchmark(
     tmp_path: Path, way: str, said: str

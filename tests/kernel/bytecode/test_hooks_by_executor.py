@@ -61,9 +61,10 @@ from tests.kernel.support.table_policy import (
     tcp_port,
     udp_port,
 )
+from tests.property.length import examples
 
 pytestmark = pytest.mark.kernel
-RANDOM = 70
+RANDOM = examples(70, 2)
 
 
 Sent = tuple[str, str, bytes]
@@ -230,7 +231,7 @@ class Road:
 
 
 def journeys(road: Road, rng: random.Random) -> Iterator[Journey]:
-    for number in range(2):
+    for number in range(examples(2, 2)):
         for family in (4, 6):
             ports = iter(range(4000 + 10 * number, 4010 + 10 * number))
             yield road.pod_to_service(next(ports), family)

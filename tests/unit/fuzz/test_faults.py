@@ -51,7 +51,14 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("stage", "owner", "name", "wrong"), FAULTS, ids=[f[0] for f in FAULTS])
+LATE = ("executor-c",)
+"""Found after the most examples: by `make test-all`."""
+
+
+@pytest.mark.parametrize(
+    ("stage", "owner", "name", "wrong"),
+    [pytest.param(*f, marks=pytest.mark.slow if f[0] in LATE else (), id=f[0]) for f in FAULTS],
+)
 def test_a_fault_is_found(
     stage: str, owner: object, name: str, wrong: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
