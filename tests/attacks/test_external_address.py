@@ -28,7 +28,9 @@ __all__ = ["commands"]
 
 
 @pytest.mark.parametrize("family", [4, 6])
-def test_an_address_outside_the_ranges_is_not_taken(commands: Commands, family: int) -> None:
+def test_a_service_does_not_take_an_address_outside_the_external_ranges(
+    commands: Commands, family: int
+) -> None:
     """Neither with the load that names the ranges, nor by a later command that does not."""
     client = Client(commands.node)
     services = str(written(commands, OUTSIDE, IN_RANGE))
@@ -45,7 +47,7 @@ def test_an_address_outside_the_ranges_is_not_taken(commands: Commands, family: 
 
 
 @pytest.mark.parametrize("family", [4, 6])
-def test_a_port_of_the_node_is_not_taken(
+def test_a_service_does_not_take_a_port_where_the_node_listens(
     commands: Commands, wire: ServiceWire, family: int
 ) -> None:
     client = Client(commands.node)

@@ -127,7 +127,7 @@ def test_the_answer_to_a_forged_syn_does_not_arrive(
 
 @families
 @cases_here
-def test_under_the_first_load_nothing_arrives_at_a_victim_here(
+def test_the_first_load_passes_no_forged_segment_to_a_local_victim(
     node: NodeUnderTest, wire: ServiceWire, family: int, where: str, victim: str
 ) -> None:
     """The victim's own stack does not know the connection."""
@@ -142,7 +142,7 @@ def test_under_the_first_load_nothing_arrives_at_a_victim_here(
 
 
 @families
-def test_what_arrives_elsewhere_under_the_first_load_ends_with_the_second(
+def test_the_second_load_ends_a_forged_connection_to_a_remote_victim(
     node: NodeUnderTest, wire: ServiceWire, family: int
 ) -> None:
     """The first load keeps what was open before, by the sockets here alone (0044)."""
@@ -179,7 +179,7 @@ def test_a_reset_from_the_victim_does_not_make_it_the_client(
 
 @families
 @cases
-def test_what_the_victim_opens_is_answered(
+def test_a_connection_that_the_victim_opens_is_answered(
     node: NodeUnderTest, wire: ServiceWire, family: int, where: str, victim: str
 ) -> None:
     """By the same policy: only its opening direction denies the forged connection."""
@@ -217,7 +217,7 @@ def diverted(lab: TwoNodes, victim: str) -> Iterator[str]:
 
 
 @families
-def test_a_pod_in_the_network_of_a_guarded_node_forges_no_answer(
+def test_a_host_network_pod_of_a_node_under_host_policy_forges_no_answer(
     lab: TwoNodes, host_bundles: dict[str, Path], family: int
 ) -> None:
     """A hostNetwork pod shares the node's sockets, and the egress policy of the node."""
@@ -237,7 +237,7 @@ def test_a_pod_in_the_network_of_a_guarded_node_forges_no_answer(
 
 
 @families
-def test_what_it_forges_under_the_first_load_ends_with_the_second(
+def test_the_second_load_ends_a_connection_that_a_host_network_pod_forged(
     lab: TwoNodes, host_bundles: dict[str, Path], family: int
 ) -> None:
     """No stack here can say that the peer knows nothing of it."""

@@ -81,7 +81,7 @@ class Lent:
 
 @families
 @pytest.mark.parametrize("data", [b"in", b"in" * SIZE], ids=["whole", "in fragments"])
-def test_a_peer_of_a_pod_does_not_reach_a_socket_of_the_node(
+def test_a_pods_peer_does_not_reach_a_socket_of_the_node(
     lab: TwoNodes, bundle: Path, family: int, data: bytes
 ) -> None:
     lab.load("a", bundle, None)
@@ -97,7 +97,7 @@ def test_a_peer_of_a_pod_does_not_reach_a_socket_of_the_node(
 
 
 @families
-def test_a_socket_that_waits_beforehand_is_none_either(
+def test_a_pods_peer_does_not_reach_a_socket_that_was_opened_before(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
     """The pod is not answered: the node has the port."""
@@ -148,7 +148,9 @@ def test_a_peer_that_is_allowed_reaches_the_socket(
 
 
 @families
-def test_tcp_by_the_host_goes_on(lab: TwoNodes, bundle: Path, family: int) -> None:
+def test_tcp_that_the_host_translates_keeps_working(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
     """Beside a listener of the node with the same port, which makes no connection of a segment."""
     lab.load("a", bundle, None)
     masqueraded_by_nft(lab)

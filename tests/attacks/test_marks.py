@@ -177,7 +177,7 @@ def packed(host: Host, family: int) -> bytes:
 
 
 @families
-def test_a_pod_does_not_get_past_its_policy_as_an_answer(
+def test_a_pod_that_sets_the_answer_mark_does_not_bypass_policy(
     node: NodeUnderTest, pair: OneNamespace, bundle: Path, family: int
 ) -> None:
     load(node, bundle)
@@ -188,7 +188,7 @@ def test_a_pod_does_not_get_past_its_policy_as_an_answer(
 
 
 @families
-def test_a_pod_does_not_keep_its_address_as_routed(
+def test_a_pod_that_sets_the_routed_mark_is_still_translated(
     node: NodeUnderTest, pair: OneNamespace, family: int
 ) -> None:
     """At an uplink the mark ends every question, that of the masquerade too."""
@@ -279,7 +279,7 @@ def redirect(folder: Path, gateway: str) -> None:
 
 
 @families
-def test_a_pod_with_bpf_of_its_own_does_not_get_past_its_policy(
+def test_a_pod_with_its_own_bpf_program_does_not_bypass_policy(
     node: NodeUnderTest, wire: ServiceWire, bundle: Path, tmp_path: Path, family: int
 ) -> None:
     """The hook counts the mark, so that it has crossed the namespaces."""
@@ -335,7 +335,9 @@ def answer_to(node: NodeUnderTest, family: int) -> Outcome:
 
 
 @families
-def test_the_nodes_own_answer_gets_out(node: NodeUnderTest, bundle: Path, family: int) -> None:
+def test_an_answer_of_the_node_leaves_the_pod(
+    node: NodeUnderTest, bundle: Path, family: int
+) -> None:
     """Also by a device that keeps marks: it leaves with the pod's MAC, and without the mark."""
     load(node, bundle)
     answer = answer_to(node, family)
@@ -348,7 +350,7 @@ def test_the_nodes_own_answer_gets_out(node: NodeUnderTest, bundle: Path, family
 
 
 @families
-def test_an_answer_is_told_by_each_bit_of_its_mac(
+def test_every_bit_of_the_answer_mac_is_compared(
     node: NodeUnderTest, bundle: Path, family: int
 ) -> None:
     load(node, bundle)
@@ -362,9 +364,7 @@ def test_an_answer_is_told_by_each_bit_of_its_mac(
 
 
 @families
-def test_the_mac_of_answers_is_another_one_after_a_load(
-    node: NodeUnderTest, bundle: Path, family: int
-) -> None:
+def test_each_load_chooses_a_new_answer_mac(node: NodeUnderTest, bundle: Path, family: int) -> None:
     load(node, bundle)
     before = answer_to(node, family)
     load(node, bundle)
@@ -373,7 +373,9 @@ def test_the_mac_of_answers_is_another_one_after_a_load(
 
 
 @families
-def test_without_a_mac_there_is_no_answer(node: NodeUnderTest, bundle: Path, family: int) -> None:
+def test_an_unset_answer_mac_matches_no_packet(
+    node: NodeUnderTest, bundle: Path, family: int
+) -> None:
     """Zeros, as the map has them before a load, are no MAC that a pod could guess."""
     load(node, bundle)
     with node.shared_map("pc_answer_mac") as fd:

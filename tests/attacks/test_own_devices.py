@@ -135,7 +135,7 @@ def test_no_own_device_is_up_without_its_hook(
 
 
 @pytest.mark.parametrize("nth", [1, 2])
-def test_nor_after_a_command_that_was_killed_among_its_hooks(
+def test_no_own_device_is_up_after_a_command_killed_while_removing_hooks(
     lab: TwoNodes, bundle: Path, monkeypatch: pytest.MonkeyPatch, nth: int
 ) -> None:
     """At each of the first hooks that a load takes off, and that an unload does."""
@@ -184,7 +184,7 @@ def _fail(*_: object) -> None:
 
 
 @pytest.mark.parametrize("which", ["load", "unload"])
-def test_nor_where_pyroute2_is_missing_by_now(
+def test_no_own_device_is_up_without_its_hook_when_pyroute2_is_missing(
     lab: TwoNodes, bundle: Path, monkeypatch: pytest.MonkeyPatch, which: str
 ) -> None:
     """The package may go after the load that has made them."""
@@ -204,7 +204,7 @@ def test_nor_where_pyroute2_is_missing_by_now(
     assert watch.n_looks and watch.open == []
 
 
-def test_a_device_of_another_is_left_alone(lab: TwoNodes, bundle: Path) -> None:
+def test_a_foreign_device_of_the_same_name_is_left_alone(lab: TwoNodes, bundle: Path) -> None:
     """By its address or port: the name alone makes it none of ours."""
     others = (
         ("add", tunnel.NAME, "type", "vxlan", "id", "7", "dstport", "4789"),

@@ -231,7 +231,7 @@ def test_forged_resets_free_no_port(
 
 
 @families
-def test_nor_the_one_that_the_victim_accepts(
+def test_a_forged_reset_that_the_victim_accepts_frees_no_port(
     lab: WithAttacker, bundle: Path, objects: Path, family: int
 ) -> None:
     """It ends the victim's connection, and the server does not know."""
@@ -260,7 +260,7 @@ def test_forged_fins_free_no_port(
 
 
 @families
-def test_forged_fins_do_not_end_what_the_victim_has_half_closed(
+def test_forged_fins_do_not_end_a_half_closed_connection_of_the_victim(
     lab: WithAttacker, bundle: Path, objects: Path, family: int
 ) -> None:
     """It waits for the server's data, which takes long."""
@@ -303,7 +303,7 @@ def closed(scene: Scene, who: str) -> None:
 
 @families
 @pytest.mark.parametrize("who", ["victim", "server"])
-def test_a_reset_port_is_its_own_pods_again(
+def test_only_the_same_pod_reuses_the_snat_port_of_a_reset_connection(
     lab: WithAttacker, bundle: Path, objects: Path, family: int, who: str
 ) -> None:
     """After ten seconds, where no other is free; no other pod gets it."""
@@ -319,7 +319,7 @@ def test_a_reset_port_is_its_own_pods_again(
 
 @families
 @pytest.mark.parametrize("who", ["victim", "server"])
-def test_a_closed_port_is_its_own_pods_first_and_then_anybodys(
+def test_a_closed_snat_port_is_reserved_for_its_pod_before_other_pods_get_it(
     lab: WithAttacker, bundle: Path, objects: Path, family: int, who: str
 ) -> None:
     scene = staged(lab, bundle, family, objects, range(LOW, LOW + 2))
@@ -334,7 +334,7 @@ def test_a_closed_port_is_its_own_pods_first_and_then_anybodys(
 
 
 @families
-def test_a_refused_port_rests_for_a_minute(
+def test_the_snat_port_of_a_refused_connection_is_free_after_a_minute(
     lab: WithAttacker, bundle: Path, objects: Path, family: int
 ) -> None:
     """A probe of a port where nothing listens takes no port for hours."""

@@ -64,7 +64,7 @@ def leave(node: NodeUnderTest, request: pytest.FixtureRequest) -> Iterator[Leave
 
 
 @families
-def test_one_pod_has_half_of_the_ports_towards_one_server(
+def test_one_pod_gets_at_most_half_of_the_snat_ports_towards_one_server(
     node: NodeUnderTest, leave: Leave, family: int
 ) -> None:
     passed = sum(leave(tcp(port, 80, SYN), "a") for port in range(1024, 1024 + 4 * len(PORTS)))
@@ -75,7 +75,9 @@ def test_one_pod_has_half_of_the_ports_towards_one_server(
 
 
 @families
-def test_a_pods_own_port_is_one_of_its_half(node: NodeUnderTest, leave: Leave, family: int) -> None:
+def test_a_source_port_that_snat_keeps_counts_towards_the_quota(
+    node: NodeUnderTest, leave: Leave, family: int
+) -> None:
     """It would have every port otherwise, one after the other."""
     found = {port_of(out(node, tcp(port, 80, SYN), family), family) for port in PORTS[:40]}
     assert len(found) == 40
@@ -84,7 +86,7 @@ def test_a_pods_own_port_is_one_of_its_half(node: NodeUnderTest, leave: Leave, f
 
 
 @families
-def test_a_flood_of_one_pod_evicts_nothing_of_another(
+def test_a_flood_from_one_pod_evicts_no_entry_of_another_pod(
     node: NodeUnderTest, leave: Leave, family: int
 ) -> None:
     """Each connection to another port of the server: ports to leave by do not run out."""

@@ -177,7 +177,7 @@ def is_silent_for(node: NodeUnderTest, family: int, seconds: int) -> None:
 
 
 @families
-def test_answered_flows_of_one_pod_leave_room_for_the_established_of_others(
+def test_established_connections_of_one_pod_leave_room_for_those_of_other_pods(
     wires: Wires, family: int
 ) -> None:
     assert wires.flood("a", "b", FLOOD, two_way=True) == FLOOD
@@ -219,7 +219,9 @@ def test_a_flood_is_charged_to_its_sender_and_not_to_the_server(wires: Wires, fa
 
 
 @families
-def test_a_flood_from_outside_ends_no_handshake_of_a_pod(wires: Wires, family: int) -> None:
+def test_a_flood_from_an_external_client_ends_no_handshake_of_a_pod(
+    wires: Wires, family: int
+) -> None:
     ports = range(2000, 2100)
     for port in ports:
         assert wires.sends("c", wires.frame(C, B, tcp(port, 80, SYN)))
@@ -233,7 +235,7 @@ def test_a_flood_from_outside_ends_no_handshake_of_a_pod(wires: Wires, family: i
 
 
 @families
-def test_first_fragments_from_outside_leave_room_for_those_of_pods(
+def test_first_fragments_of_external_clients_leave_room_for_those_of_pods(
     wires: Wires, family: int
 ) -> None:
     load(wires.node, *ALLOWED, ("world", "b"))
@@ -264,7 +266,7 @@ def test_a_full_quota_ends_the_pods_own_idle_connections_first(wires: Wires, fam
 
 
 @families
-def test_first_fragments_of_one_pod_leave_room_for_those_of_others(
+def test_first_fragments_of_one_pod_leave_room_for_those_of_other_pods(
     wires: Wires, family: int
 ) -> None:
     idents = range(1, 100)

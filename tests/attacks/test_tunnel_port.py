@@ -165,7 +165,7 @@ kinds = pytest.mark.parametrize("kind", ["external ip", "node port", "SYN"])
 @families
 @outers
 @kinds
-def test_a_pod_that_the_host_masquerades_is_no_node(
+def test_vxlan_from_a_pod_behind_the_hosts_snat_is_dropped(
     lab: TwoNodes, bundle: Path, family: int, outer: int, kind: str
 ) -> None:
     loaded(lab, bundle)
@@ -179,7 +179,7 @@ def test_a_pod_that_the_host_masquerades_is_no_node(
 @families
 @outers
 @kinds
-def test_a_pod_that_policyc_masquerades_is_no_node(
+def test_vxlan_from_a_pod_behind_snat_is_dropped(
     lab: TwoNodes, bundle: Path, family: int, outer: int, kind: str
 ) -> None:
     with_unlisted(lab)
@@ -191,7 +191,7 @@ def test_a_pod_that_policyc_masquerades_is_no_node(
 
 
 @outers
-def test_nor_by_a_service_whose_endpoint_has_the_port(
+def test_vxlan_from_a_pod_through_a_service_is_dropped(
     lab: TwoNodes, bundle: Path, outer: int
 ) -> None:
     end = Host("02:00:00:00:00:02", UNLISTED[4], UNLISTED[6])
@@ -207,7 +207,7 @@ def test_nor_by_a_service_whose_endpoint_has_the_port(
 
 
 @outers
-def test_nor_in_fragments(lab: TwoNodes, bundle: Path, outer: int) -> None:
+def test_vxlan_from_a_pod_in_fragments_is_dropped(lab: TwoNodes, bundle: Path, outer: int) -> None:
     """The later ones follow their first one, which is dropped."""
     loaded(lab, bundle)
     masqueraded_by_nft(lab)
@@ -219,7 +219,7 @@ def test_nor_in_fragments(lab: TwoNodes, bundle: Path, outer: int) -> None:
     assert drops["tunnel port"] == drops["fragment"] == 1
 
 
-def test_nor_behind_extension_headers(lab: TwoNodes, bundle: Path) -> None:
+def test_vxlan_from_a_pod_behind_extension_headers_is_dropped(lab: TwoNodes, bundle: Path) -> None:
     loaded(lab, bundle)
     masqueraded_by_nft(lab)
     victim = Victim(lab, 6)
@@ -230,7 +230,7 @@ def test_nor_behind_extension_headers(lab: TwoNodes, bundle: Path) -> None:
 
 
 @outers
-def test_nor_as_an_answer(lab: TwoNodes, bundle: Path, outer: int) -> None:
+def test_vxlan_from_a_pod_as_a_reply_is_dropped(lab: TwoNodes, bundle: Path, outer: int) -> None:
     """An external host opens the flow from the tunnel's port; what the pod answers goes to that port."""
     loaded(lab, bundle)
     server = lab.server("pod-a", outer, socket.SOCK_DGRAM, 9000)
@@ -243,7 +243,9 @@ def test_nor_as_an_answer(lab: TwoNodes, bundle: Path, outer: int) -> None:
 
 
 @outers
-def test_the_pods_hook_drops_it_without_an_uplink(node: NodeUnderTest, outer: int) -> None:
+def test_the_pods_hook_drops_vxlan_on_a_node_without_uplinks(
+    node: NodeUnderTest, outer: int
+) -> None:
     node.load(node.policy().allow("a", "c", ANY).allow("c", "a", ANY))
     assert not node.sent_by("a", frame(A, C, udp(4000, TUNNEL_PORT), family=outer))
     assert node.sent_by("a", frame(A, C, udp(4000, TUNNEL_PORT + 1), family=outer))
@@ -251,7 +253,7 @@ def test_the_pods_hook_drops_it_without_an_uplink(node: NodeUnderTest, outer: in
 
 
 @outers
-def test_a_pod_that_no_load_knows_is_no_node(
+def test_vxlan_from_a_pod_without_hooks_is_dropped(
     lab_with_stranger: WithStranger, bundle: Path, outer: int
 ) -> None:
     """Its device has no hook: the uplink drops what is forwarded."""

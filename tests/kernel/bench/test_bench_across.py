@@ -80,14 +80,14 @@ def stood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stand:
 
 
 @pytest.mark.slow
-def test_what_is_handed_over_passes_the_stacks_of_both_nodes(stood: Stand) -> None:
+def test_the_fast_path_bed_bypasses_the_stacks_of_both_nodes(stood: Stand) -> None:
     """A bed that does not do what it is for would say nothing."""
     assert all(n < 10 for n in stood("redirect", True))
     assert all(n >= 2 * 200 for n in stood("stack", True))
 
 
 @pytest.mark.parametrize("is_finished", [True, pytest.param(False, marks=pytest.mark.slow)])
-def test_xdp_takes_what_comes_as_from_a_wire(
+def test_xdp_forwards_packets_with_complete_checksums_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_finished: bool
 ) -> None:
     """And leaves to tc what has no checksum yet, so that its bed would be tc's."""

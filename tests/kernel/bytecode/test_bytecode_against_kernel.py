@@ -79,7 +79,7 @@ def compare_many(first: int, programs: int) -> int:
 
 
 @pytest.mark.parametrize("op", [*Op, *Cmp])
-def test_an_operation_that_is_wrong_in_one_bit_is_noticed(
+def test_an_operation_with_one_wrong_bit_is_detected(
     op: Op | Cmp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of what instructions compute, nothing is left out of the comparison."""
@@ -93,11 +93,11 @@ def test_an_operation_that_is_wrong_in_one_bit_is_noticed(
         compare_many(0, 4)
 
 
-def test_thousands_of_random_sequences_leave_what_the_kernel_leaves() -> None:
+def test_thousands_of_random_sequences_leave_the_kernels_registers_and_memory() -> None:
     assert compare_many(0, 61) >= 3000
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_a_hundred_thousand_random_sequences_leave_what_the_kernel_leaves() -> None:
+def test_a_hundred_thousand_random_sequences_leave_the_kernels_registers_and_memory() -> None:
     assert compare_many(1_000_000, 2020) >= 100_000

@@ -57,10 +57,10 @@ def found_in(data: bytes) -> list[tuple[str, int, int]]:
 
 
 @pytest.mark.parametrize("name", ["hooks.bpf.o", "sockets.bpf.o", "xdp.bpf.o"])
-def test_no_loop_of_the_hooks_falls_back(name: str) -> None:
+def test_no_loop_of_the_hooks_is_entered_by_fall_through(name: str) -> None:
     assert found_in(prebuilt(name)) == []
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_no_loop_of_a_policy_program_falls_back(case: str) -> None:
+def test_no_loop_of_a_first_packet_program_is_entered_by_fall_through(case: str) -> None:
     assert found_in(policy_object(case)) == []

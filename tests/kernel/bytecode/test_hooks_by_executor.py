@@ -117,7 +117,7 @@ def frames(rng: random.Random) -> list[Sent]:
 @pytest.mark.parametrize(
     "seed", [7, *(pytest.param(n, marks=pytest.mark.slow) for n in range(8, 12))]
 )
-def test_random_frames(node: NodeUnderTest, seed: int) -> None:
+def test_executor_and_kernel_agree_on_random_frames(node: NodeUnderTest, seed: int) -> None:
     rng = random.Random(seed)
     policy = node.policy().allow("a", "b", tcp_port(80), udp_port(53), PING4, PING6)
     policy.allow("a", "world", tcp_port(80)).allow("c", "a", tcp_port(81), udp_port(53))
@@ -270,7 +270,9 @@ def on(node: str, endpoint: Host, name: str) -> list[JsonValue]:
 @pytest.mark.parametrize(
     "seed", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 8))]
 )
-def test_uplinks_services_tunnel_and_masquerading(node: NodeUnderTest, seed: int) -> None:
+def test_executor_and_kernel_agree_on_uplinks_services_tunnel_and_snat(
+    node: NodeUnderTest, seed: int
+) -> None:
     node.other_nodes = {"node-2": NODE_2}
     policy = node.policy().allow("a", "c", ANY).allow("a", "world", ANY)
     policy.allow_ingress("world", "a", ANY)

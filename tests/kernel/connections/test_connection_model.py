@@ -261,7 +261,7 @@ def verdicts(model: Model, steps: list[Step]) -> list[bool | None]:
 @pytest.mark.parametrize(
     "wrong", [Unmoved, BothWays, Immortal, Credulous, Talkative, Grabbing, Forgiving]
 )
-def test_sequences_tell_a_wrong_datapath_from_this_one(wrong: type[Model]) -> None:
+def test_the_model_detects_a_wrong_datapath(wrong: type[Model]) -> None:
     """So few sequences as go to the kernel in one run, or the comparison would say little."""
     found = 0
 

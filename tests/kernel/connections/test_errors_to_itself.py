@@ -57,7 +57,7 @@ def quoted(src: Host, dst: Host, payload: Payload, family: int) -> bytes:
 
 @families
 @pytest.mark.parametrize(("protocol", "make", "much"), PAYLOADS)
-def test_an_error_about_what_it_was_asked(
+def test_an_error_about_a_hairpin_request_reaches_the_pod_as_client(
     node: NodeUnderTest, family: int, protocol: str, make, much: bool
 ) -> None:
     """As the endpoint it has seen the reserved address; as the client it has asked the Service."""
@@ -75,7 +75,7 @@ def test_an_error_about_what_it_was_asked(
 
 @families
 @pytest.mark.parametrize(("protocol", "make", "much"), PAYLOADS)
-def test_an_error_about_what_it_was_answered(
+def test_an_error_about_a_hairpin_reply_reaches_the_pod_as_endpoint(
     node: NodeUnderTest, family: int, protocol: str, make, much: bool
 ) -> None:
     node.load(node.policy(), services=web(A, protocol=protocol))
@@ -92,7 +92,9 @@ def test_an_error_about_what_it_was_answered(
 
 
 @families
-def test_the_port_that_was_changed_is_changed_back(node: NodeUnderTest, family: int) -> None:
+def test_a_translated_port_is_restored_in_the_quoted_packet(
+    node: NodeUnderTest, family: int
+) -> None:
     both = [service(), service("other", OTHER_VIP), *slices([A]), *slices([A], "other")]
     node.load(node.policy(), services=both)
     assert comes_back(node, to_vip(tcp(4000, PORT, SYN), family))
@@ -109,7 +111,7 @@ def test_the_port_that_was_changed_is_changed_back(node: NodeUnderTest, family: 
 
 
 @families
-def test_nobody_else_reports(node: NodeUnderTest, family: int) -> None:
+def test_errors_of_other_pods_are_dropped(node: NodeUnderTest, family: int) -> None:
     node.load(node.policy(), services=web(A, protocol="UDP"))
     assert comes_back(node, to_vip(udp(4000, PORT), family))
     asked = error(family, quoted(RESERVED, A, udp(4000, TARGET), family))
@@ -134,7 +136,9 @@ def test_a_fragment_of_an_error_is_dropped(node: NodeUnderTest) -> None:
 
 
 @families
-def test_an_error_says_the_same_as_the_packet_it_quotes(node: NodeUnderTest, family: int) -> None:
+def test_an_error_and_its_quoted_packet_are_translated_alike(
+    node: NodeUnderTest, family: int
+) -> None:
     """What was sent becomes `request`, and what is quoted of that what was sent: there and back."""
     node.load(node.policy(), services=web(A, protocol="UDP"))
     sent = to_vip(udp(4000, PORT, b"data"), family)
@@ -145,7 +149,9 @@ def test_an_error_says_the_same_as_the_packet_it_quotes(node: NodeUnderTest, fam
 
 
 @families
-def test_a_socket_is_told(node: NodeUnderTest, wire: ServiceWire, family: int) -> None:
+def test_a_socket_receives_the_port_unreachable_error(
+    node: NodeUnderTest, wire: ServiceWire, family: int
+) -> None:
     """Nobody listens in the pod: the kernel says so to itself."""
     node.load(node.policy(), services=web(A, protocol="UDP"))
     asking = wire.client(family, socket.SOCK_DGRAM, PORT)

@@ -63,7 +63,9 @@ def open_policy(node: NodeUnderTest) -> TablePolicy:
 
 @families
 @pytest.mark.parametrize("make", [tcp, udp], ids=["tcp", "udp"])
-def test_about_no_connection_from_a_pod(node: NodeUnderTest, family: int, make) -> None:
+def test_a_pods_error_about_no_connection_is_dropped(
+    node: NodeUnderTest, family: int, make
+) -> None:
     """No policy is asked: no rule is about a Service's address."""
     both = [service(), *slices([C]), service("u", protocol="UDP"), *slices([C], "u", "UDP")]
     node.load(open_policy(node), services=both)
@@ -76,7 +78,9 @@ def test_about_no_connection_from_a_pod(node: NodeUnderTest, family: int, make) 
 
 @families
 @pytest.mark.parametrize("make", [tcp, udp], ids=["tcp", "udp"])
-def test_about_no_connection_from_outside(node: NodeUnderTest, family: int, make) -> None:
+def test_an_external_error_about_no_connection_is_dropped(
+    node: NodeUnderTest, family: int, make
+) -> None:
     protocol = make.__name__.upper()
     node.load(open_policy(node), services=served(A, protocol=protocol), uplinks=[UPLINK])
     forged = about(EXTERNAL, WORLD, make(PORT, 4000), family)
@@ -87,7 +91,9 @@ def test_about_no_connection_from_outside(node: NodeUnderTest, family: int, make
 
 
 @families
-def test_about_the_connection_of_somebody_else(node: NodeUnderTest, family: int) -> None:
+def test_an_error_about_the_connection_of_another_pod_is_dropped(
+    node: NodeUnderTest, family: int
+) -> None:
     """Of a pod's own connection to the Service nobody outside is told, nor another pod."""
     node.load(open_policy(node), services=served(C), uplinks=[UPLINK])
     opened = frame(A, EXTERNAL, tcp(4000, PORT, SYN), family=family)
@@ -102,7 +108,9 @@ def test_about_the_connection_of_somebody_else(node: NodeUnderTest, family: int)
 
 
 @families
-def test_about_the_connection_of_a_client(node: NodeUnderTest, family: int) -> None:
+def test_an_error_about_an_external_clients_connection_passes_from_outside_only(
+    node: NodeUnderTest, family: int
+) -> None:
     """It may meet a router on its way to him: that one is believed. A pod here is on no such way."""
     node.load(open_policy(node), services=served(A), uplinks=[UPLINK])
     assert node.comes_in(sent(tcp(4000, PORT, SYN), family))
@@ -116,7 +124,7 @@ def test_about_the_connection_of_a_client(node: NodeUnderTest, family: int) -> N
 
 
 @families
-def test_what_has_ended_is_no_connection(node: NodeUnderTest, family: int) -> None:
+def test_an_error_about_an_ended_connection_is_dropped(node: NodeUnderTest, family: int) -> None:
     node.load(open_policy(node), services=web(C))
     assert node.leaves("a", frame(A, VIP, tcp(4000, PORT, SYN), family=family))
     told = frame(A, VIP, about(VIP, A, tcp(PORT, 4000), family), family=family)
@@ -127,7 +135,7 @@ def test_what_has_ended_is_no_connection(node: NodeUnderTest, family: int) -> No
 
 
 @families
-def test_what_is_no_services_is_for_the_policy(node: NodeUnderTest, family: int) -> None:
+def test_an_error_about_no_service_is_decided_by_policy(node: NodeUnderTest, family: int) -> None:
     """Another port, another destination than the quoted source, an echo; and all without Services."""
     node.load(open_policy(node), services=served(C), uplinks=[UPLINK])
     for forged in (
@@ -146,7 +154,7 @@ def test_what_is_no_services_is_for_the_policy(node: NodeUnderTest, family: int)
 
 @families
 @pytest.mark.parametrize("make", [tcp, udp], ids=["tcp", "udp"])
-def test_about_the_node_s_own_server_is_for_the_node(
+def test_an_error_about_a_server_of_the_node_reaches_the_node(
     node: NodeUnderTest, family: int, make
 ) -> None:
     """One in the host's network may have the Service's port at the node's address."""

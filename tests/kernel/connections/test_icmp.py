@@ -52,7 +52,7 @@ def test_an_echo_is_answered_and_not_returned(node: NodeUnderTest, family: int, 
 
 
 @families
-def test_an_echo_does_not_open_the_way_for_other_messages(node: NodeUnderTest, family: int) -> None:
+def test_an_echo_request_allows_no_other_icmp_reply(node: NodeUnderTest, family: int) -> None:
     node.load(node.policy().allow("a", "b", PING4, PING6))
     kind = 13 if family == 4 else 139
     other = icmp(kind) if family == 4 else icmp6(kind)
@@ -106,7 +106,9 @@ def test_an_error_about_a_reply_passes_too(node: NodeUnderTest, family: int) -> 
 
 
 @families
-def test_an_error_about_nothing_goes_by_policy(node: NodeUnderTest, family: int) -> None:
+def test_an_error_about_no_connection_is_decided_by_policy(
+    node: NodeUnderTest, family: int
+) -> None:
     node.load(node.policy().allow("a", "b", udp_port(53)))
     request = frame(A, B, udp(5000, 53), family=family)
     assert node.sent_by("a", request)
@@ -131,7 +133,7 @@ def test_a_pod_reports_on_its_own_packets_only(node: NodeUnderTest, family: int)
 
 
 @families
-def test_an_error_of_an_echo(node: NodeUnderTest, family: int) -> None:
+def test_an_error_about_an_echo_request_passes(node: NodeUnderTest, family: int) -> None:
     node.load(node.policy().allow("a", "world", PING4, PING6))
     ping = frame(A, WORLD, echo(family), family=family)
     assert node.sent_by("a", ping)

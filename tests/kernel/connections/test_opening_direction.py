@@ -315,14 +315,14 @@ def answers_late(family: int) -> list[Step]:
 
 
 @pytest.mark.parametrize("family", [4, 6])
-def test_a_denied_connection_carries_no_answer_to_a_syn_that_is_denied_by_now(
+def test_the_syn_ack_to_a_syn_that_is_now_denied_is_dropped(
     node: NodeUnderTest, family: int
 ) -> None:
     """The SYN passed under other labels: its SYN-ACK is no packet of the client's own connection."""
     assert not watched_kernel(node).faults(answers_late(family))
 
 
-def test_the_model_carries_no_such_answer() -> None:
+def test_the_model_drops_the_syn_ack_to_a_syn_that_is_now_denied() -> None:
     assert not watched_model(Model()).faults(answers_late(4))
 
 
@@ -345,7 +345,7 @@ def test_the_kernel_passes_nothing_of_a_connection_that_other_labels_deny(
 @pytest.mark.slow
 @settings(GIVEN_A_NODE, max_examples=2000)
 @given(steps=ALL)
-def test_the_kernel_passes_nothing_of_such_a_connection_in_many_histories(
+def test_the_kernel_passes_nothing_of_a_denied_connection_in_many_histories(
     node: NodeUnderTest, steps: list[Step]
 ) -> None:
     assert not watched_kernel(node).faults(steps)

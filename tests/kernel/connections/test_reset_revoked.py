@@ -204,7 +204,9 @@ def test_a_new_connection_gets_no_reset(
 
 
 @families
-def test_what_is_allowed_is_not_reset(node: NodeUnderTest, wire: ServiceWire, family: int) -> None:
+def test_an_allowed_connection_is_not_reset(
+    node: NodeUnderTest, wire: ServiceWire, family: int
+) -> None:
     node.load(open_policy(node), resets=True)
     found = connect(wire, "a", "b", family)
     node.load(open_policy(node), resets=True)
@@ -212,7 +214,7 @@ def test_what_is_allowed_is_not_reset(node: NodeUnderTest, wire: ServiceWire, fa
 
 
 @families
-def test_a_load_without_the_option_ends_it(
+def test_a_load_without_the_option_stops_the_resets(
     node: NodeUnderTest, wire: ServiceWire, family: int
 ) -> None:
     """What was denied under the option is silent after it."""
@@ -224,7 +226,7 @@ def test_a_load_without_the_option_ends_it(
     assert found.is_silent("server", "client")
 
 
-def test_a_load_that_fails_leaves_it_as_it_was(
+def test_a_load_that_fails_keeps_the_choice_in_force(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On or off; `monkeypatch` fails the last step before the switch."""
@@ -275,7 +277,7 @@ def test_a_load_resets_no_connection_of_a_pod_that_is_new_to_it(
 
 @families
 @pytest.mark.parametrize("was_on", [False, True], ids=["silent before", "resets before"])
-def test_a_load_that_is_killed_leaves_it_as_it_was(
+def test_a_load_killed_at_its_switch_keeps_the_choice_in_force(
     node: NodeUnderTest,
     wire: ServiceWire,
     family: int,
@@ -317,7 +319,7 @@ def test_a_load_that_is_killed_after_its_switch_has_its_choice_in_force(
         assert found.is_silent("server", "client")
 
 
-def test_status_says_so(node: NodeUnderTest) -> None:
+def test_status_shows_the_option(node: NodeUnderTest) -> None:
     for resets in (True, False):
         node.load(node.policy(), resets=resets)
         found = node.status()

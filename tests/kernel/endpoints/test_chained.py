@@ -128,7 +128,7 @@ def test_clients_reach_a_node_port_under_their_own_address(lab: Chained, node: s
             assert seen == (address(source, family) if allowed else None), source
 
 
-def test_a_clients_connection_outlives_what_connection_tracking_remembers(lab: Chained) -> None:
+def test_a_clients_connection_outlives_its_entry_in_the_hosts_conntrack(lab: Chained) -> None:
     """The host's own translation would take the next answer for a new connection."""
     for family in lab.families:
         ends = []
@@ -147,7 +147,7 @@ def test_a_clients_connection_outlives_what_connection_tracking_remembers(lab: C
 
 
 @pytest.mark.parametrize("node", ["a", "b"])
-def test_datagrams_and_refusals_find_back(lab: Chained, node: str) -> None:
+def test_datagrams_and_refusals_reach_the_client(lab: Chained, node: str) -> None:
     """In fragments, too; and the client hears that nobody listens, or that it may not."""
     for family in lab.families:
         client = lab.open_socket("client1", family, UDP)
@@ -165,7 +165,7 @@ def test_datagrams_and_refusals_find_back(lab: Chained, node: str) -> None:
             client.recv(100)
 
 
-def test_what_leaves_the_cloud_has_the_address_that_the_cni_gives_it(lab: Chained) -> None:
+def test_packets_that_leave_the_cluster_have_the_address_that_the_cni_gives(lab: Chained) -> None:
     for family in lab.families:
         seen = reached(lab, "pod-a", address("client2", family), family, TARGET, "client2")
         assert seen == address("a" if lab.masquerades else "pod-a", family)
@@ -177,7 +177,7 @@ def test_a_node_reaches_its_pods_whatever_policy_says(lab: Chained) -> None:
         assert reached(lab, "b", address("pod-a", family), family, TARGET, "pod-a") is None
 
 
-def test_what_is_handed_over_goes_as_the_rules_of_routing_say(lab: Chained) -> None:
+def test_redirected_packets_follow_the_routing_rules(lab: Chained) -> None:
     """By the second device where the pods are behind that one, and past the stack if it may."""
     for family in lab.families:
         server = lab.server("pod-b", family, UDP, TARGET)
@@ -201,7 +201,9 @@ def own_device(tmp_path: Path) -> Iterator[OwnDevice]:
         yield OwnDevice(tmp_path, owned)
 
 
-def test_a_pod_whose_own_device_nobody_sees_is_refused(own_device: OwnDevice, bundle: Path) -> None:
+def test_a_pod_with_its_address_on_a_second_device_is_refused(
+    own_device: OwnDevice, bundle: Path
+) -> None:
     lab = own_device
     with pytest.raises(
         InputError, match="shop/pod-a also has its address on its device eth0"
@@ -223,7 +225,7 @@ def test_a_pod_whose_own_device_nobody_sees_is_refused(own_device: OwnDevice, bu
             assert seen == (address(source, family) if allowed else None), (source, to)
 
 
-def test_other_devices_of_a_pod_are_told_of(own_device: OwnDevice, bundle: Path) -> None:
+def test_other_devices_of_a_pod_are_reported(own_device: OwnDevice, bundle: Path) -> None:
     lab = own_device
     lab.as_peers.add("pod-a")
     lab.load("a", bundle, None)

@@ -30,7 +30,7 @@ def wire(node: NodeUnderTest) -> Iterator[Wire]:
 
 
 @pytest.mark.parametrize("mode", ["tcx", "clsact"])
-def test_pods_reach_each_other_as_far_as_the_policy_goes(
+def test_pods_reach_each_other_where_policy_allows(
     node: NodeUnderTest, wire: Wire, mode: str
 ) -> None:
     for port in (80, 81):

@@ -85,7 +85,7 @@ def is_answered_back(wire: socket.socket) -> bool:
 @pytest.mark.waits
 @families
 @pytest.mark.parametrize("default", ["tunnel", "dsr"])
-def test_each_service_is_answered_by_its_way_and_changes_it_with_connections_open(
+def test_each_service_has_its_own_return_path_and_may_change_it_with_open_connections(
     lab: TwoNodes, bundle: Path, family: int, default: Outside
 ) -> None:
     """Both have the same endpoint. The router lets node b speak for node a."""
@@ -114,7 +114,7 @@ def test_each_service_is_answered_by_its_way_and_changes_it_with_connections_ope
 
 
 @families
-def test_datagrams_and_their_fragments_go_by_the_way_of_their_service(
+def test_datagrams_and_their_fragments_take_the_return_path_of_their_service(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
     lab.check_no_paths("router")
@@ -139,7 +139,7 @@ def test_datagrams_and_their_fragments_go_by_the_way_of_their_service(
 
 @pytest.mark.waits
 @families
-def test_an_error_of_an_endpoints_own_goes_by_the_way_of_its_service(
+def test_an_error_of_an_endpoint_takes_the_return_path_of_its_service(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
     """Nobody listens: the pod says so in ICMP, about the Service as the client knows it."""

@@ -48,7 +48,7 @@ def is_unreachable(frame: bytes, family: int) -> bool:
 
 
 @families
-def test_an_error_about_an_answer_that_left_here_goes_to_the_endpoint(
+def test_an_error_about_a_reply_sent_by_dsr_reaches_the_local_endpoint(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
     """With dsr it comes to whichever node the Service's address is routed to: here the endpoint's."""
@@ -90,7 +90,7 @@ def entries(lab: TwoNodes, family: int) -> int | None:
 
 @pytest.mark.waits
 @families
-def test_who_has_not_been_answered_is_given_another_endpoint(
+def test_a_client_without_a_reply_is_moved_to_another_endpoint(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
     """The endpoint of another node dies and is taken out, while the client sends its SYN again."""

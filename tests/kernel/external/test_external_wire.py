@@ -122,7 +122,7 @@ def test_a_pod_on_another_node_sees_the_clients_own_address(
 @pytest.mark.waits
 @families
 @pytest.mark.parametrize("way_back", ["tunnel", "dsr"])
-def test_the_answer_takes_the_way_that_was_chosen(
+def test_the_reply_takes_the_configured_return_path(
     lab: TwoNodes, bundle: Path, family: int, way_back: Outside
 ) -> None:
     """Seen on the wires of both nodes; the router lets node b speak for node a."""
@@ -218,7 +218,7 @@ def test_datagrams_and_their_fragments_arrive_whole(
 
 @families
 @pytest.mark.parametrize("pod", PODS)
-def test_a_client_hears_that_nobody_listens(
+def test_a_client_is_refused_where_no_process_listens(
     lab: TwoNodes, bundle: Path, family: int, pod: str
 ) -> None:
     loaded(lab, bundle, pod)
@@ -254,7 +254,9 @@ def test_what_a_rule_rejects_is_answered_from_the_service(
 
 
 @families
-def test_a_service_without_endpoints_says_so(lab: TwoNodes, bundle: Path, family: int) -> None:
+def test_a_service_without_endpoints_refuses_the_client(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
     loaded(lab, bundle)
     refused = lab.open_socket("client1", family, TCP)
     with pytest.raises(ConnectionRefusedError):
@@ -295,7 +297,9 @@ def test_an_endpoint_that_is_removed_ends_its_connections(
 
 @pytest.mark.waits
 @families
-def test_what_the_node_itself_serves(lab: TwoNodes, bundle: Path, family: int) -> None:
+def test_endpoints_in_the_host_network_are_reached(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
     """Endpoints in the hosts' network, of the node that the client comes to and of the other."""
     for node in ("a", "b"):
         loaded(lab, bundle, node)
@@ -311,7 +315,9 @@ def test_what_the_node_itself_serves(lab: TwoNodes, bundle: Path, family: int) -
 
 @pytest.mark.waits
 @families
-def test_one_port_of_a_client_by_both_nodes(lab: TwoNodes, bundle: Path, family: int) -> None:
+def test_one_client_port_reaches_the_same_pod_through_both_nodes(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
     """Two connections that would be the same one at the pod."""
     loaded(lab, bundle, "pod-b")
     listening = lab.server("pod-b", family, TCP, TARGET)
@@ -329,7 +335,9 @@ def test_one_port_of_a_client_by_both_nodes(lab: TwoNodes, bundle: Path, family:
 
 
 @families
-def test_both_ends_hear_of_the_tunnels_mtu(lab: TwoNodes, bundle: Path, family: int) -> None:
+def test_client_and_endpoint_learn_the_tunnels_mtu(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
     """By an ICMP error each, from whom they speak with; no outer packet has to be cut."""
     loaded(lab, bundle, "pod-b")
     listening = lab.server("pod-b", family, TCP, TARGET)
@@ -356,7 +364,9 @@ def is_cut(frame: bytes) -> bool:
 
 
 @families
-def test_every_node_on_the_way_takes_a_hop(lab: TwoNodes, bundle: Path, family: int) -> None:
+def test_every_node_on_the_path_decrements_the_hop_limit(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
     """The router, a, which hands over, and b, which forwards; the same on the way back."""
     loaded(lab, bundle, "pod-b")
     level, ask, give = (
@@ -384,9 +394,7 @@ def test_every_node_on_the_way_takes_a_hop(lab: TwoNodes, bundle: Path, family: 
 
 
 @families
-def test_only_nodes_hand_over_and_only_what_came_to_them(
-    lab: TwoNodes, bundle: Path, family: int
-) -> None:
+def test_forged_tunnel_packets_are_dropped(lab: TwoNodes, bundle: Path, family: int) -> None:
     """VXLAN that somebody makes up: a client, and a node about what came to nobody or to another."""
     loaded(lab, bundle, "pod-b")
     server = lab.server("pod-b", family, UDP, TARGET)
@@ -434,7 +442,9 @@ def hand_over(lab: TwoNodes, who: str, network: bytes, inner: bytes) -> None:
 
 @pytest.mark.waits
 @families
-def test_nodes_that_have_ipv6_alone(lab: TwoNodes, bundle: Path, family: int) -> None:
+def test_nodes_with_ipv6_only_forward_through_the_tunnel(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
     """The outer header is larger, and has to have a checksum."""
     for node in ("a", "b"):
         lab.load(node, bundle, services("pod-b"), families=[6])
@@ -453,7 +463,7 @@ def test_nodes_that_have_ipv6_alone(lab: TwoNodes, bundle: Path, family: int) ->
     assert lab.drops() == {} and lab.bad_checksums() == 0
 
 
-def test_the_tunnel_goes_with_what_needs_it(
+def test_the_tunnel_device_exists_only_while_a_load_needs_it(
     lab: TwoNodes, bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A load that fails leaves none, and unload takes it away; somebody else's is left alone."""

@@ -75,7 +75,9 @@ def two_ways(node: NodeUnderTest) -> None:
 
 
 @families
-def test_what_the_node_sends_by_a_route(node: NodeUnderTest, family: int) -> None:
+def test_routing_rules_match_the_translated_ports_of_the_nodes_own_packets(
+    node: NodeUnderTest, family: int
+) -> None:
     """Answers are translated at uplinks alone: what a rule leads past them is dropped."""
     loaded(node, C)
     asked = to(VIP, tcp(4000, PORT, SYN), family)
@@ -105,7 +107,7 @@ def verdict_on(node: NodeUnderTest, out: bytes) -> int:
 @families
 @pytest.mark.parametrize("make", [tcp, udp], ids=["tcp", "udp"])
 @pytest.mark.parametrize("forwards", ["1", "0"], ids=["lo forwards", "lo does not"])
-def test_what_answers_a_client_outside(
+def test_routing_rules_match_the_translated_ports_of_replies_to_external_clients(
     node: NodeUnderTest, family: int, make, forwards: str
 ) -> None:
     """By the ports that it has when it leaves: the Service's, and the client's own."""

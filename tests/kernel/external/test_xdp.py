@@ -66,7 +66,7 @@ def test_an_answer_leaves_as_tc_sends_it(talks: Talks) -> None:
         assert is_right(each.answer)
 
 
-def test_a_flow_has_one_port_and_its_packets_many_numbers(talks: Talks, outer: int) -> None:
+def test_a_flow_has_one_outer_port_and_varying_ip_ids(talks: Talks, outer: int) -> None:
     uplink, seen = talks
     ports, numbers = set(), set()
     for each in seen.values():
@@ -159,7 +159,7 @@ def edited(frame: bytes, edit: Edit) -> bytes:
     return bytes(found)
 
 
-def test_what_is_not_surely_known_is_left_to_tc_as_it_is(talks: Talks) -> None:
+def test_an_unusual_request_passes_to_tc_unchanged(talks: Talks) -> None:
     uplink, seen = talks
     for (family, kind), each in seen.items():
         edits = OTHERS | CUT_OFF | (OF_IP4 if family == 4 else OF_IP6)
@@ -170,7 +170,7 @@ def test_what_is_not_surely_known_is_left_to_tc_as_it_is(talks: Talks) -> None:
         assert uplink.run(each.request)[0] == TX
 
 
-def test_answers_that_are_not_surely_known_are_left_to_tc(talks: Talks, outer: int) -> None:
+def test_an_unusual_reply_passes_to_tc_unchanged(talks: Talks, outer: int) -> None:
     """By their outer headers, and by those inside."""
     uplink, seen = talks
     outside = OTHERS | CUT_OFF | (OF_IP4 if outer == 4 else OF_IP6) | OF_UDP
@@ -198,7 +198,7 @@ def test_answers_that_are_not_surely_known_are_left_to_tc(talks: Talks, outer: i
             assert uplink.run(frame) == (PASS, frame), (family, kind, why)
 
 
-def test_a_checksum_that_is_left_to_a_device_is_left_to_tc(talks: Talks) -> None:
+def test_a_packet_with_an_offloaded_checksum_passes_to_tc(talks: Talks) -> None:
     """As a veth hands it over: XDP cannot see that somebody should finish it."""
     uplink, seen = talks
     for key, each in seen.items():
@@ -234,7 +234,7 @@ def test_udp_without_a_checksum(talks: Talks, outer: int) -> None:
             assert uplink.run(frame)[0] == (TX if family == outer == 4 else PASS)
 
 
-def test_what_is_behind_the_datagram_goes_with_it(talks: Talks, outer: int) -> None:
+def test_padding_behind_the_datagram_is_forwarded(talks: Talks, outer: int) -> None:
     """As Ethernet pads small packets. Behind IPv6 it is left to tc."""
     uplink, seen = talks
     for key, each in seen.items():
@@ -245,7 +245,7 @@ def test_what_is_behind_the_datagram_goes_with_it(talks: Talks, outer: int) -> N
 
 
 @pytest.mark.parametrize("inside", [0, 1, 2, 3])
-def test_congestion_is_told_as_of_rfc_6040(talks: Talks, outer: int, inside: int) -> None:
+def test_ecn_marks_are_copied_as_rfc_6040_requires(talks: Talks, outer: int, inside: int) -> None:
     uplink, seen = talks
     for (family, _), each in seen.items():
         frame = bytearray(each.request)
@@ -267,7 +267,7 @@ STATES = {  # enum pc_ct_state
 }
 
 
-def test_what_tc_would_have_to_write_is_left_to_it(talks: Talks) -> None:
+def test_a_packet_that_needs_an_update_of_its_entry_passes_to_tc(talks: Talks) -> None:
     uplink, seen = talks
     fields = uplink.layouts.struct("pc_ct").fields
     for why, state in STATES.items():
@@ -288,7 +288,7 @@ def test_what_tc_would_have_to_write_is_left_to_it(talks: Talks) -> None:
         assert uplink.run(each.request)[0] == uplink.run(each.handed_back)[0] == TX
 
 
-def test_rows_and_settings_that_changed_are_left_to_tc(talks: Talks) -> None:
+def test_a_packet_of_a_changed_endpoint_or_setting_passes_to_tc(talks: Talks) -> None:
     uplink, seen = talks
 
     def at(struct_name: str, field: str) -> int:
@@ -317,7 +317,7 @@ def test_rows_and_settings_that_changed_are_left_to_tc(talks: Talks) -> None:
         assert uplink.run(each.request, device="lo") == (PASS, each.request)
 
 
-def test_ports_by_which_pods_leave_are_left_to_tc(talks: Talks) -> None:
+def test_a_packet_to_a_snat_port_passes_to_tc(talks: Talks) -> None:
     """PC_STATE_MASQ, and a range that has the port."""
     uplink, seen = talks
     with bpf_syscall.obj_get(uplink.pins.map("pc_state")) as fd:
@@ -332,7 +332,7 @@ def test_ports_by_which_pods_leave_are_left_to_tc(talks: Talks) -> None:
     uplink.patch("pc_masq", 0, bytes(8))
 
 
-def test_a_row_that_is_closed_is_left_to_tc(talks: Talks) -> None:
+def test_a_packet_to_a_removed_endpoint_passes_to_tc(talks: Talks) -> None:
     """Its endpoint is gone, or another has its place."""
     uplink, seen = talks
     fields = uplink.layouts.struct("pc_row").fields
@@ -343,7 +343,7 @@ def test_a_row_that_is_closed_is_left_to_tc(talks: Talks) -> None:
                 assert uplink.run(each.handed_back) == (PASS, each.handed_back)
 
 
-def test_too_big_for_the_tunnel_is_left_to_tc(talks: Talks, outer: int) -> None:
+def test_a_packet_above_the_tunnels_mtu_passes_to_tc(talks: Talks, outer: int) -> None:
     """As large as fits goes on; one byte more is told, or cut, by tc."""
     uplink, seen = talks
     room = 1500 - (50 if outer == 4 else 70)
@@ -361,7 +361,7 @@ def test_too_big_for_the_tunnel_is_left_to_tc(talks: Talks, outer: int) -> None:
             assert uplink.run(summed(frame))[0] == verdict, (family, size)
 
 
-def test_an_answer_is_routed_by_its_source_too(talks: Talks) -> None:
+def test_a_reply_is_routed_by_its_source_address_too(talks: Talks) -> None:
     """As tc asks for its way: rules may lead what has the Service's address elsewhere."""
     uplink, seen = talks
     for key, each in seen.items():
@@ -376,7 +376,7 @@ def test_an_answer_is_routed_by_its_source_too(talks: Talks) -> None:
                 uplink.lab.run("a", "ip", family, "rule", "del", *rule)
 
 
-def test_a_request_is_routed_as_one_of_the_nodes_own(talks: Talks, outer: int) -> None:
+def test_a_tunnelled_request_is_routed_as_a_packet_of_the_node(talks: Talks, outer: int) -> None:
     """As the VXLAN device asks: rules of what comes in by the uplink are not about the outer packet."""
     uplink, seen = talks
     (each, *_) = seen.values()
@@ -393,7 +393,7 @@ def test_a_request_is_routed_as_one_of_the_nodes_own(talks: Talks, outer: int) -
 REDIRECT = 4
 
 
-def test_out_by_another_uplink(talks: Talks) -> None:
+def test_a_packet_leaves_by_another_uplink_only_if_the_uplink_runs_xdp(talks: Talks) -> None:
     """Where the same runs the program: what a driver sends, another one need not take."""
     uplink, seen = talks
     other = uplink.lab.device("pod-a")
@@ -419,7 +419,9 @@ REDIRECTED = 7  # TC_ACT_REDIRECT
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_it_takes_tc_would_hand_over_just_so(talks: Talks, outer: int, seed: int) -> None:
+def test_random_headers_leave_as_tc_and_the_device_send_them(
+    talks: Talks, outer: int, seed: int
+) -> None:
     """Frames with other bytes in their headers: those that it sends on hold what tc makes of them."""
     uplink, seen = talks
     chance, taken = Random(seed), 0

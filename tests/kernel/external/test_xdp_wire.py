@@ -104,7 +104,9 @@ def test_streams_arrive_whole(lab: TwoNodes, bundle: Path, family: int, way_back
 
 @pytest.mark.waits
 @pytest.mark.parametrize("family", [4, 6])
-def test_datagrams_with_nodes_of_one_family(lab: TwoNodes, bundle: Path, family: int) -> None:
+def test_datagrams_cross_a_tunnel_of_either_family(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
     """Answered straight, so that this node never hears of it; the outer family is the nodes'."""
     loaded(lab, bundle, "dsr", outer=(family,))
     server, client = (
@@ -128,7 +130,7 @@ def test_datagrams_with_nodes_of_one_family(lab: TwoNodes, bundle: Path, family:
 
 
 @both_ways
-def test_checksums_that_are_left_to_devices(
+def test_packets_with_offloaded_checksums_arrive_through_tc(
     lab: TwoNodes, bundle: Path, family: int, way_back: Outside
 ) -> None:
     """On veths nobody finishes them before the end: such packets go by tc, and all arrive right."""
@@ -145,7 +147,9 @@ def test_checksums_that_are_left_to_devices(
 
 @pytest.mark.waits
 @families
-def test_who_sends_too_much_is_told(lab: TwoNodes, bundle: Path, family: int) -> None:
+def test_a_sender_above_the_tunnels_mtu_gets_an_icmp_error(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
     """By tc, as without XDP; and what is cut arrives."""
     loaded(lab, bundle)
     server, client = (
@@ -162,9 +166,7 @@ def test_who_sends_too_much_is_told(lab: TwoNodes, bundle: Path, family: int) ->
 
 
 @families
-def test_an_endpoint_that_is_gone_ends_what_is_open(
-    lab: TwoNodes, bundle: Path, family: int
-) -> None:
+def test_a_removed_endpoint_ends_its_connections(lab: TwoNodes, bundle: Path, family: int) -> None:
     loaded(lab, bundle)
     listening = lab.server("pod-b", family, TCP, TARGET)
     client = lab.connect("client1", family, address("a", family), NODE_PORT)
@@ -212,7 +214,7 @@ def talk(lab: TwoNodes, times: int = 3) -> None:
 
 
 @pytest.mark.waits
-def test_a_load_replaces_takes_off_and_puts_back(lab: TwoNodes, bundle: Path) -> None:
+def test_loads_replace_detach_and_reattach_the_xdp_program(lab: TwoNodes, bundle: Path) -> None:
     loaded(lab, bundle)
     talk(lab)
     before, program, link = sent_on(lab), running(lab)[UPLINK], link_id(lab)
@@ -260,7 +262,7 @@ def foreign(
 
 
 @pytest.mark.waits
-def test_the_driver_runs_it(lab: TwoNodes, bundle: Path, tmp_path: Path) -> None:
+def test_the_driver_runs_the_xdp_program(lab: TwoNodes, bundle: Path, tmp_path: Path) -> None:
     """That of a veth tells the other end of what it sends only if a program runs there, too."""
     ends = {f"to-{node}": "router" for node in ("a", "b")}
     with foreign(lab, bundle, tmp_path / "foreign", ends, NATIVE):
@@ -292,7 +294,7 @@ def test_a_foreign_program_stays_and_the_load_fails(
 
 
 @pytest.mark.parametrize("mode", ["generic", "native"], ids=["the same way", "another way"])
-def test_a_load_that_fails_later_leaves_what_was(
+def test_a_later_load_that_fails_keeps_the_attached_xdp_program(
     lab: TwoNodes, bundle: Path, mode: xdp.Mode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded(lab, bundle, mode="generic")
@@ -310,7 +312,7 @@ def test_a_load_that_fails_later_leaves_what_was(
     assert sent_on(lab)[0]
 
 
-def test_a_first_load_that_fails_leaves_nothing(
+def test_a_first_load_that_fails_leaves_no_xdp_program(
     lab: TwoNodes, bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object) -> None:
@@ -326,7 +328,7 @@ def test_a_first_load_that_fails_leaves_nothing(
     assert "prog/xdp" not in shown.stdout
 
 
-def test_it_needs_an_uplink(lab: TwoNodes, bundle: Path, tmp_path: Path) -> None:
+def test_xdp_without_an_uplink_is_refused(lab: TwoNodes, bundle: Path, tmp_path: Path) -> None:
     lab.load("a", bundle, None)
     endpoints = tmp_path / "endpoints-a.json"
     command = ["node", "load", str(bundle), "--endpoints", str(endpoints), "--xdp"]
@@ -334,7 +336,7 @@ def test_it_needs_an_uplink(lab: TwoNodes, bundle: Path, tmp_path: Path) -> None
     assert run([*command, "fast", "--uplink", UPLINK]) == 2
 
 
-def test_a_note_says_that_policies_leave_it_nothing() -> None:
+def test_a_note_says_that_xdp_has_no_effect_under_host_policy() -> None:
     notes: list[str] = []
     xdp.require_uplinks("auto", [UPLINK], True, notes.append)
     assert len(notes) == 1 and "under host policy" in notes[0]

@@ -92,7 +92,7 @@ class Talk:
 
 @pytest.mark.waits
 @families
-def test_known_connections_pass_the_stack_both_ways(
+def test_established_connections_bypass_the_stack_in_both_directions(
     lab: TwoNodes, opened: Path, family: int
 ) -> None:
     lab.load("a", opened, None)
@@ -106,7 +106,7 @@ def test_known_connections_pass_the_stack_both_ways(
 
 
 @families
-def test_what_the_host_routes_by_a_mark_stays_with_it(
+def test_a_packet_that_the_host_routes_by_mark_takes_the_stack_path(
     lab: TwoNodes, opened: Path, family: int
 ) -> None:
     """As policy routing does it; a mark that no rule of routing reads says nothing."""
@@ -125,7 +125,7 @@ def test_what_the_host_routes_by_a_mark_stays_with_it(
 
 
 @pytest.mark.waits
-def test_a_rule_of_routing_by_type_of_service_leaves_all_to_the_host(
+def test_a_routing_rule_by_type_of_service_puts_all_packets_on_the_stack_path(
     lab: TwoNodes, opened: Path
 ) -> None:
     lab.run("a", "ip", "rule", "add", "tos", "0x10", "lookup", "main")
@@ -137,7 +137,9 @@ def test_a_rule_of_routing_by_type_of_service_leaves_all_to_the_host(
 
 @pytest.mark.waits
 @families
-def test_a_server_is_answered_past_the_stack(lab: TwoNodes, opened: Path, family: int) -> None:
+def test_an_external_clients_connection_to_a_pod_bypasses_the_stack(
+    lab: TwoNodes, opened: Path, family: int
+) -> None:
     lab.load("a", opened, None)
     listener = lab.server("pod-a", family, TCP, TARGET)
     there = lab.connect("client1", family, address("pod-a", family), TARGET)
@@ -164,7 +166,9 @@ def test_a_server_is_answered_past_the_stack(lab: TwoNodes, opened: Path, family
 
 @pytest.mark.waits
 @families
-def test_the_frames_are_those_of_the_stack(lab: TwoNodes, opened: Path, family: int) -> None:
+def test_fast_path_frames_equal_those_of_the_stack(
+    lab: TwoNodes, opened: Path, family: int
+) -> None:
     lab.load("a", opened, None)
     talk = Talk(lab, family, "client1")
     wire = lab.capture("router", "to-a")
@@ -185,7 +189,9 @@ def test_the_frames_are_those_of_the_stack(lab: TwoNodes, opened: Path, family: 
 
 @pytest.mark.waits
 @families
-def test_a_neighbour_that_changes_is_followed(lab: TwoNodes, opened: Path, family: int) -> None:
+def test_the_fast_path_follows_a_changed_neighbour(
+    lab: TwoNodes, opened: Path, family: int
+) -> None:
     lab.load("a", opened, None)
     talk = Talk(lab, family, "client1")
     assert talk.asks(3)
@@ -211,7 +217,7 @@ def test_a_neighbour_that_changes_is_followed(lab: TwoNodes, opened: Path, famil
 
 
 @families
-def test_a_route_that_goes_is_followed(lab: TwoNodes, opened: Path, family: int) -> None:
+def test_the_fast_path_follows_a_removed_route(lab: TwoNodes, opened: Path, family: int) -> None:
     lab.load("a", opened, None)
     talk = Talk(lab, family, "client1")
     assert talk.asks(3)
@@ -226,7 +232,9 @@ def test_a_route_that_goes_is_followed(lab: TwoNodes, opened: Path, family: int)
 
 
 @families
-def test_a_policy_ends_it_at_once(lab: TwoNodes, opened: Path, closed: Path, family: int) -> None:
+def test_a_change_of_policy_ends_the_fast_path_at_once(
+    lab: TwoNodes, opened: Path, closed: Path, family: int
+) -> None:
     lab.load("a", opened, None)
     talk = Talk(lab, family, "client1")
     assert talk.asks(N)
@@ -238,7 +246,7 @@ def test_a_policy_ends_it_at_once(lab: TwoNodes, opened: Path, closed: Path, fam
 
 @families
 @pytest.mark.parametrize("kind", [TCP, UDP])
-def test_a_service_with_an_endpoint_elsewhere(
+def test_a_service_with_a_remote_endpoint_takes_the_fast_path(
     lab: TwoNodes, opened: Path, family: int, kind: int
 ) -> None:
     protocol = "TCP" if kind == TCP else "UDP"
@@ -280,7 +288,7 @@ def test_a_service_with_an_endpoint_elsewhere(
 
 @pytest.mark.waits
 @families
-def test_masquerade_goes_on(lab: TwoNodes, opened: Path, family: int) -> None:
+def test_snat_works_beside_the_fast_path(lab: TwoNodes, opened: Path, family: int) -> None:
     """Its answers come by the stack, so that what is sent goes there, too."""
     lab.load("a", opened, None, masquerade=Masquerade(range(50000, 51000)))
     talk = Talk(lab, family, "client1")
@@ -298,7 +306,7 @@ def drop_invalid(lab: TwoNodes) -> None:
 
 @families
 @pytest.mark.parametrize("masquerade", [None, Masquerade(range(50000, 51000))])
-def test_a_firewall_that_drops_what_is_nobodys_drops_nothing(
+def test_a_firewall_that_drops_invalid_packets_drops_none_of_a_connection(
     lab: TwoNodes, opened: Path, family: int, masquerade: Masquerade | None
 ) -> None:
     drop_invalid(lab)
@@ -319,7 +327,9 @@ def test_a_firewall_that_drops_what_is_nobodys_drops_nothing(
 
 @pytest.mark.waits
 @families
-def test_a_route_of_a_smaller_mtu_is_the_stacks(lab: TwoNodes, opened: Path, family: int) -> None:
+def test_packets_by_a_route_with_a_smaller_mtu_take_the_stack_path(
+    lab: TwoNodes, opened: Path, family: int
+) -> None:
     to, via = address("client1", family), address("a", family)[:-1] + "1"
     size = "/32" if family == 4 else "/128"
     route = (f"-{family}", "route", "replace", to + size, "via", via, "mtu", "1300")
@@ -335,7 +345,9 @@ def test_a_route_of_a_smaller_mtu_is_the_stacks(lab: TwoNodes, opened: Path, fam
 
 @pytest.mark.waits
 @families
-def test_a_locked_mtu_is_kept_to_as_routes_come(lab: TwoNodes, opened: Path, family: int) -> None:
+def test_a_locked_mtu_is_respected_as_routes_change(
+    lab: TwoNodes, opened: Path, family: int
+) -> None:
     lab.load("a", opened, None)
     talk = Talk(lab, family, "client1")
     assert talk.asks(3)
@@ -348,7 +360,7 @@ def test_a_locked_mtu_is_kept_to_as_routes_come(lab: TwoNodes, opened: Path, fam
 
 
 @families
-def test_another_device_than_the_answers_came_by_is_asked_of_the_stack(
+def test_a_return_path_by_a_device_that_is_no_uplink_keeps_the_stack_path(
     lab: TwoNodes, opened: Path, family: int
 ) -> None:
     """The way back is by a device that is no uplink: what comes by the uplink is forged."""

@@ -195,7 +195,9 @@ def test_nothing_leaves_by_the_receivers_device(
 
 
 @pytest.mark.waits
-def test_by_the_stack_everything_does(node: NodeUnderTest, wire: Wire) -> None:
+def test_every_packet_on_the_stack_path_leaves_by_the_receivers_device(
+    node: NodeUnderTest, wire: Wire
+) -> None:
     node.load(node.policy().allow("a", "b", tcp_port(80)), forward="stack")
     with ExitStack() as owned:
         connection = _connected(wire, 4, owned)
@@ -208,7 +210,7 @@ def test_by_the_stack_everything_does(node: NodeUnderTest, wire: Wire) -> None:
 @pytest.mark.parametrize("there", THERE)
 @pytest.mark.parametrize("gso", [True, False])
 @pytest.mark.parametrize("sums", [True, False])
-def test_with_and_without_the_offloads(
+def test_streams_arrive_whole_with_and_without_offloads(
     node: NodeUnderTest, wire: Wire, family: int, sums: bool, gso: bool, there: str
 ) -> None:
     """Without sums the kernel makes no large packets either way it is set."""
@@ -234,7 +236,7 @@ def test_with_and_without_the_offloads(
 
 
 @pytest.mark.waits
-def test_segments_that_are_too_large_are_for_the_stack_to_tell_of(
+def test_segments_above_the_receivers_mtu_get_an_error_from_the_stack(
     node: NodeUnderTest, wire: Wire
 ) -> None:
     """The sender learns of the receiver's MTU, however large the packets that it makes are."""
@@ -250,7 +252,9 @@ def test_segments_that_are_too_large_are_for_the_stack_to_tell_of(
 
 
 @families
-def test_another_policy_ends_it(node: NodeUnderTest, wire: Wire, family: int) -> None:
+def test_a_change_of_policy_ends_a_redirected_connection(
+    node: NodeUnderTest, wire: Wire, family: int
+) -> None:
     node.load(node.policy().allow("a", "b", tcp_port(80)))
     with ExitStack() as owned:
         connection = _connected(wire, family, owned)
@@ -262,7 +266,9 @@ def test_another_policy_ends_it(node: NodeUnderTest, wire: Wire, family: int) ->
     assert set(node.drops()) == {"policy"}
 
 
-def test_a_pod_that_goes(node: NodeUnderTest, wire: Wire) -> None:
+def test_a_redirected_connection_ends_when_its_pod_is_removed(
+    node: NodeUnderTest, wire: Wire
+) -> None:
     """First its device, then its place in the endpoints file."""
     policy = node.policy().allow("a", "b", tcp_port(80))
     node.load(policy)
@@ -278,7 +284,7 @@ def test_a_pod_that_goes(node: NodeUnderTest, wire: Wire) -> None:
 
 
 @families
-def test_what_the_host_does_not_forward_is_not_handed_over(
+def test_packets_that_the_host_does_not_forward_are_not_redirected(
     node: NodeUnderTest, wire: Wire, family: int
 ) -> None:
     node.load(node.policy().allow("a", "b", ANY))

@@ -66,7 +66,7 @@ def test_a_fragment_without_its_first_is_dropped(node: NodeUnderTest, family: in
 
 
 @families
-def test_a_first_that_is_denied_takes_the_others_with_it(node: NodeUnderTest, family: int) -> None:
+def test_later_fragments_of_a_denied_first_are_dropped(node: NodeUnderTest, family: int) -> None:
     node.load(node.policy())
     assert not node.sent_by("a", first(A, B, family))
     assert not node.sent_by("a", later(A, B, family))
@@ -123,7 +123,7 @@ def test_a_first_fragment_holds_its_transport_header(node: NodeUnderTest, family
     assert node.drops() == {"malformed": 1}
 
 
-def test_ipv4_options_are_stepped_over(node: NodeUnderTest) -> None:
+def test_ipv4_options_are_skipped(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "b", udp_port(53)))
     assert node.sent_by("a", frame(A, B, udp(5000, 53), options=b"\x94\x04\x00\x00"))
     assert not node.sent_by("a", frame(A, B, udp(5000, 54), options=b"\x01" * 40))
@@ -145,7 +145,9 @@ OPTIONS = [
 @pytest.mark.parametrize(
     ("options_", "reason"), [c[1:] for c in OPTIONS], ids=[c[0] for c in OPTIONS]
 )
-def test_ipv4_with(node: NodeUnderTest, options_: bytes, reason: str | None) -> None:
+def test_an_ipv4_packet_passes_or_is_dropped_by_its_options(
+    node: NodeUnderTest, options_: bytes, reason: str | None
+) -> None:
     """The node may accept source routes: b, which is allowed, would only be on the way to c."""
     node.load(node.policy().allow("a", "b", udp_port(53)))
     packet = frame(A, B, udp(5000, 53), options=options_)
@@ -183,7 +185,9 @@ HEADERS = [
 @pytest.mark.parametrize(
     ("kind", "wrap", "reason"), [c[1:] for c in HEADERS], ids=[c[0] for c in HEADERS]
 )
-def test_ipv6_with(node: NodeUnderTest, kind: int, wrap, reason: str | None) -> None:  # type: ignore[no-untyped-def]
+def test_an_ipv6_packet_passes_or_is_dropped_by_its_headers(
+    node: NodeUnderTest, kind: int, wrap, reason: str | None
+) -> None:  # type: ignore[no-untyped-def]
     node.load(node.policy().allow("a", "b", udp_port(53)))
     body = udp(5000, 53).build(packed(A.ip6), packed(B.ip6))
     assert node.sent_by("a", frame6(A, B, kind, wrap(body))) == (reason is None)

@@ -69,7 +69,9 @@ def neighbours(lab: TwoNodes, client: str) -> tuple[Host, Host]:
 
 
 @families
-def test_a_tag_of_no_vlan_is_no_way_past_policy(lab: TwoNodes, bundle: Path, family: int) -> None:
+def test_a_frame_with_vlan_0_does_not_bypass_host_policy(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
     """It is taken off, and policy asked as without."""
     lab.load("a", bundle, None)
     closed, opened = (lab.server("a", family, UDP, port) for port in (CLOSED, OPEN))
@@ -85,7 +87,7 @@ def test_a_tag_of_no_vlan_is_no_way_past_policy(lab: TwoNodes, bundle: Path, fam
 
 
 @families
-def test_a_flood_of_fragments_carries_nothing_past_policy(
+def test_a_flood_of_fragments_does_not_bypass_host_policy(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
     """A later one before the first, and then more than are put in order."""
@@ -102,7 +104,7 @@ def test_a_flood_of_fragments_carries_nothing_past_policy(
 
 
 @families
-def test_a_flood_of_fragments_is_none_to_a_node_that_is_not_guarded(
+def test_a_node_without_host_policy_does_not_limit_fragments(
     lab: TwoNodes, opened: Path, family: int
 ) -> None:
     lab.load("a", opened, services("pod-a"), reassemble=True)
@@ -118,7 +120,7 @@ def test_a_flood_of_fragments_is_none_to_a_node_that_is_not_guarded(
 
 @families
 @pytest.mark.parametrize("served", [False, True], ids=["without Services", "with Services"])
-def test_fragments_reach_what_a_guarded_node_opens_in_any_order(
+def test_fragments_to_an_allowed_port_of_the_node_arrive_in_any_order(
     lab: TwoNodes, bundle: Path, family: int, served: bool
 ) -> None:
     lab.load("a", bundle, services("pod-a") if served else None, reassemble=True)
@@ -134,7 +136,7 @@ def test_fragments_reach_what_a_guarded_node_opens_in_any_order(
 
 @families
 @pytest.mark.parametrize("served", [False, True], ids=["without Services", "with Services"])
-def test_answers_to_masqueraded_pods_in_any_order(
+def test_fragments_of_replies_to_pods_behind_snat_arrive_in_any_order(
     lab: TwoNodes, opened: Path, family: int, served: bool
 ) -> None:
     """Cut by hand; what goes to the node itself goes there as well."""
@@ -168,7 +170,7 @@ def test_answers_to_masqueraded_pods_in_any_order(
 
 
 @families
-def test_fragments_to_pods_of_a_guarded_node_in_any_order(
+def test_fragments_to_pods_of_a_node_under_host_policy_arrive_in_any_order(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
     """The uplink lets the later ones by, and the pod's hook puts them in order."""

@@ -138,7 +138,7 @@ def pings(lab: TwoNodes, family: int) -> bool:
 
 @families
 @pytest.mark.parametrize("name", [*DENYING, "open", "blocks"])
-def test_a_node_reaches_its_pod_but_where_a_rule_names_it(
+def test_a_node_reaches_its_pod_unless_a_rule_denies_the_node(
     lab: TwoNodes, bundles: Bundles, family: int, name: str
 ) -> None:
     """Blocks of addresses do not name it, whatever address it has."""
@@ -153,7 +153,7 @@ def test_a_node_reaches_its_pod_but_where_a_rule_names_it(
 
 @families
 @pytest.mark.parametrize("name", ["host", "everything"])
-def test_an_echo_request_of_the_node(
+def test_only_rules_without_ports_deny_an_echo_request_of_the_node(
     lab: TwoNodes, bundles: Bundles, family: int, name: str
 ) -> None:
     """Is none of the ports that a rule names, and all that a rule without ports does."""
@@ -172,7 +172,7 @@ def test_a_pod_still_reaches_its_node(lab: TwoNodes, bundles: Bundles, family: i
 
 
 @families
-def test_an_address_that_no_file_names_is_the_nodes_too(
+def test_an_address_of_the_node_that_no_file_lists_is_the_nodes(
     lab: TwoNodes, bundles: Bundles, family: int
 ) -> None:
     """As of a bridge, from which the kubelet's probes come."""
@@ -206,7 +206,7 @@ def test_a_revoked_connection_of_the_node_passes_nothing(
 
 @families
 @pytest.mark.parametrize("name", ["host", "cluster"])
-def test_a_revoked_connection_from_an_address_that_no_file_names(
+def test_a_revoked_connection_from_an_unlisted_address_of_the_node_passes_nothing(
     lab: TwoNodes, bundles: Bundles, family: int, name: str
 ) -> None:
     """Whoever goes on: a policy that is asked about that address alone would allow it."""
@@ -228,7 +228,7 @@ def test_a_revoked_connection_from_an_address_that_no_file_names(
 
 
 @families
-def test_a_revoked_connection_of_the_node_is_reset_where_that_is_asked_for(
+def test_a_revoked_connection_of_the_node_is_reset_with_the_option(
     lab: TwoNodes, bundles: Bundles, family: int
 ) -> None:
     lab.load("a", bundles("open"), None)
@@ -245,7 +245,7 @@ def test_a_revoked_connection_of_the_node_is_reset_where_that_is_asked_for(
 
 @families
 @pytest.mark.parametrize("name", ["host", "everything", "blocks"])
-def test_the_way_by_a_service_is_no_way_around_a_rule(
+def test_a_connection_through_a_service_does_not_bypass_a_rule_about_the_node(
     lab: TwoNodes, bundles: Bundles, family: int, name: str
 ) -> None:
     """Each packet of the route to Services is asked about, also after the policy has changed."""
@@ -276,7 +276,7 @@ def test_the_way_by_a_service_is_no_way_around_a_rule(
     assert asks_service()
 
 
-def test_the_word_in_force_says_so(lab: TwoNodes, bundles: Bundles) -> None:
+def test_the_state_word_records_rules_about_the_own_node(lab: TwoNodes, bundles: Bundles) -> None:
     """Of a bundle with such a rule alone; attest knows the node's own record and the bit."""
     pins = Pins(lab.bpffs("a"))
 

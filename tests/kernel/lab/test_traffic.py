@@ -74,7 +74,7 @@ def test_without_policy_everything_arrives(lab: Lab) -> None:
     assert {str(p): str(o) for p, o in seen.items() if o.outcome is not Outcome.ALLOWED} == {}
 
 
-def test_a_matrix_of_sixteen_ends_takes_seconds() -> None:
+def test_a_matrix_of_sixteen_ends_completes_in_seconds() -> None:
     """Half of it dropped, so that the bound holds for what denied probes cost as well."""
     ends = [endpoint.key for endpoint in LARGE] + ["external"]
     dropped = LARGE[:4]
@@ -134,7 +134,7 @@ def test_an_end_must_exist_and_have_the_family(lab: Lab) -> None:
         send(old.ends, [Probe("external", "shop/old", 6, Protocol.TCP, 80)])
 
 
-def test_only_silence_is_asked_again(lab: Lab) -> None:
+def test_only_probes_without_an_answer_are_repeated(lab: Lab) -> None:
     """With no second round, the first one's word is the last."""
     replace_route(lab.node, ENDPOINTS[2], "blackhole")
     probes = matrix(["shop/web", "shop/db"])

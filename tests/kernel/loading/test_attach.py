@@ -145,7 +145,7 @@ def test_links_outlive_the_loader_and_a_foreign_clsact(node: NodeUnderTest) -> N
     eventually(lambda: node.drops() == {"policy": 1}, "the frame is dropped")
 
 
-def test_a_load_puts_back_what_somebody_removed(node: NodeUnderTest) -> None:
+def test_a_load_reattaches_removed_hooks(node: NodeUnderTest) -> None:
     node.load(node.policy(), mode="clsact")
     with IPRoute() as netlink:
         netlink.tc("del", "clsact", node.ifindex["pca"])
@@ -185,7 +185,7 @@ def test_new_hooks_replace_the_old_in_place(
 
 
 @pytest.mark.parametrize(("before", "after"), [("tcx", "clsact"), ("clsact", "tcx")])
-def test_a_move_from_one_kind_to_the_other_leaves_one(
+def test_a_load_with_the_other_attach_mode_leaves_one_hook(
     node: NodeUnderTest, before: Mode, after: Mode
 ) -> None:
     node.load(node.policy(), mode=before)
@@ -197,7 +197,7 @@ def test_a_move_from_one_kind_to_the_other_leaves_one(
             assert (link is None, found is None) == (after == "clsact", after == "tcx")
 
 
-def test_a_filter_of_somebody_else_in_our_place_is_left_alone(
+def test_a_foreign_filter_at_our_handle_is_left_alone(
     node: NodeUnderTest, foreign: Callable[[], Foreign]
 ) -> None:
     foreign().attach_clsact(node.ifindex["pcb"], clsact.PRIORITY, clsact.HANDLE)
@@ -210,7 +210,7 @@ def test_a_filter_of_somebody_else_in_our_place_is_left_alone(
 
 
 @modes
-def test_a_device_that_was_made_again_is_attached_to_again(node: NodeUnderTest, mode: Mode) -> None:
+def test_a_recreated_device_gets_its_hooks_again(node: NodeUnderTest, mode: Mode) -> None:
     node.load(node.policy(), mode=mode)
     ip("link", "del", "pca")
     found = node.status()

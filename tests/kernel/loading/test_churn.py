@@ -171,7 +171,9 @@ def steady_connections(node: NodeUnderTest) -> dict[int, Host]:
     ("services", "changes"),
     [(200, 400), pytest.param(5000, 2000, marks=pytest.mark.slow)],
 )
-def test_churn(node: NodeUnderTest, follower: Follower, services: int, changes: int) -> None:
+def test_connections_survive_and_removed_endpoints_receive_nothing_under_churn(
+    node: NodeUnderTest, follower: Follower, services: int, changes: int
+) -> None:
     """What is open to an endpoint that stays is never broken. Nothing is sent to an endpoint once it was
     acknowledged that the endpoint is gone: not of what is open, not of what begins.
     """

@@ -120,7 +120,7 @@ def _key(address: str) -> bytes:
     return ipaddress.ip_address(address).packed
 
 
-def test_pods_in_the_hosts_network_are_no_endpoints(node: NodeUnderTest) -> None:
+def test_host_network_pods_are_no_endpoints(node: NodeUnderTest) -> None:
     node.node_addresses = ()
     entries = [endpoint("a", A, "pca"), endpoint("c", C, None) | {"hostNetwork": True}]
     loaded = node.load(node.policy(), entries=entries)
@@ -228,7 +228,7 @@ FAILURES = [
 @pytest.mark.parametrize(
     ("fail", "message"), [c[1:] for c in FAILURES], ids=[c[0] for c in FAILURES]
 )
-def test_after_a_load_that_failed_because(
+def test_the_previous_generation_stays_after_a_load_that_failed_because(
     node: NodeUnderTest, variant: Callable[..., Path], fail: Callable[..., None], message: str
 ) -> None:
     """... the generation before goes on, and nothing of the other is left."""
@@ -254,7 +254,7 @@ FIRST = [case for case in FAILURES if case[1] is not _fail_by_other_maps]
 
 
 @pytest.mark.parametrize(("fail", "message"), [c[1:] for c in FIRST], ids=[c[0] for c in FIRST])
-def test_after_a_first_load_that_failed_because(
+def test_nothing_is_left_after_a_first_load_that_failed_because(
     node: NodeUnderTest, variant: Callable[..., Path], fail: Callable[..., None], message: str
 ) -> None:
     """... there is nothing at all."""
@@ -265,7 +265,7 @@ def test_after_a_first_load_that_failed_because(
     assert not list(node.state_root.rglob("*.json"))
 
 
-def test_a_load_that_was_killed_is_cleared_away_by_the_next(
+def test_the_next_load_clears_the_remains_of_a_killed_load(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node.load(node.policy().allow("a", "b", tcp_port(80)))
@@ -284,7 +284,7 @@ def test_a_load_that_was_killed_is_cleared_away_by_the_next(
     assert not node.sent_by("a", frame(A, B, tcp(1000, 80, SYN)))
 
 
-def test_a_lost_record_costs_nothing_but_status(node: NodeUnderTest) -> None:
+def test_a_lost_record_affects_only_status(node: NodeUnderTest) -> None:
     """The kernel knows what is attached and which ids are taken."""
     node.node_addresses = ()
     policy = node.policy().allow("a", "b", tcp_port(80))
@@ -342,7 +342,7 @@ def test_replacing_loses_no_packet(node: NodeUnderTest) -> None:
     assert verdicts["pass"] > 1000
 
 
-def test_two_commands_at_once_are_one_too_many(node: NodeUnderTest) -> None:
+def test_a_second_concurrent_command_is_refused(node: NodeUnderTest) -> None:
     with (
         StateDir(node.bpffs, node.state_root).lock(),
         pytest.raises(HostError, match="another `policyc node` command"),

@@ -80,7 +80,7 @@ def test_status_shows_the_pods_without_a_device(commands: Commands) -> None:
     assert "pcb (missing)" in text
 
 
-def test_the_address_of_such_a_pod_stays_a_pods(commands: Commands) -> None:
+def test_the_address_of_a_pod_without_a_device_stays_protected(commands: Commands) -> None:
     """The policy allows shop/b, so what claims its address from elsewhere must not pass."""
     node = commands.node
     ip("link", "del", "pcb")
@@ -93,7 +93,7 @@ def test_the_address_of_such_a_pod_stays_a_pods(commands: Commands) -> None:
 
 
 @modes
-def test_a_device_that_comes_back_belongs_to_its_pod_again(commands: Commands, mode: Mode) -> None:
+def test_a_recreated_device_belongs_to_its_pod_again(commands: Commands, mode: Mode) -> None:
     node = commands.node
     assert commands.load(_passes(node), *_skip(mode))[0] == 0
     before = {each["name"]: each["id"] for each in json.loads(commands.status())["endpoints"]}
@@ -149,7 +149,7 @@ def _goes_before(step: Step, patch: pytest.MonkeyPatch, device: str = "pcb") -> 
 
 
 @pytest.mark.parametrize(("mode", "step"), FIRST_LOAD, ids=map(" at ".join, FIRST_LOAD))
-def test_a_device_goes_during_the_first_load(
+def test_the_first_load_skips_a_device_that_disappears(
     commands: Commands, monkeypatch: pytest.MonkeyPatch, mode: Mode, step: str
 ) -> None:
     node = commands.node
@@ -167,7 +167,7 @@ def test_a_device_goes_during_the_first_load(
 
 @modes
 @pytest.mark.parametrize("step", ["record", "switch"])
-def test_a_device_goes_after_it_was_attached_to(
+def test_a_device_that_disappears_after_its_attachment_is_missed_by_the_next_load(
     commands: Commands, monkeypatch: pytest.MonkeyPatch, mode: Mode, step: str
 ) -> None:
     """The next load misses it; this one is as if the device had gone right after it."""
@@ -181,7 +181,7 @@ def test_a_device_goes_after_it_was_attached_to(
 
 @modes
 @pytest.mark.parametrize("step", ["endpoints", pytest.param("attaching", marks=pytest.mark.slow)])
-def test_a_device_goes_during_a_later_load_with_other_hooks(
+def test_a_later_load_with_other_hooks_skips_a_device_that_disappears(
     commands: Commands, variant: Callable[..., Path], monkeypatch: pytest.MonkeyPatch,
     mode: Mode, step: str,
 ) -> None:  # fmt: skip
@@ -198,7 +198,7 @@ def test_a_device_goes_during_a_later_load_with_other_hooks(
 
 
 @modes
-def test_without_the_option_a_device_that_goes_refuses_the_load(
+def test_without_the_option_a_load_is_refused_when_a_device_disappears(
     commands: Commands, monkeypatch: pytest.MonkeyPatch, mode: Mode
 ) -> None:
     assert _goes_before((attach, "attach", 1), monkeypatch) == []
