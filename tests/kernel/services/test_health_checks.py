@@ -49,7 +49,9 @@ def kept(*pods: Host, **spec: object) -> list[JsonValue]:
     return found
 
 
-def test_load_balancers_are_told_what_the_node_has(node: NodeUnderTest, follower: Follower) -> None:
+def test_health_checks_report_the_endpoints_of_the_node(
+    node: NodeUnderTest, follower: Follower
+) -> None:
     """With the very change that is acknowledged; and by nobody when the command has ended."""
     follower.tell(*told(kept(A, B)))
     follower.acknowledged()
@@ -90,7 +92,7 @@ def test_load_balancers_are_told_what_the_node_has(node: NodeUnderTest, follower
         asked(4)
 
 
-def test_a_node_that_was_unloaded_is_not_healthy(node: NodeUnderTest, follower: Follower) -> None:
+def test_health_checks_fail_after_an_unload(node: NodeUnderTest, follower: Follower) -> None:
     follower.tell(*told(kept(A)))
     follower.acknowledged()
     assert asked(4) == (200, 1)

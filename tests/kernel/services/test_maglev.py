@@ -87,7 +87,7 @@ def test_flows_stay_when_one_of_a_hundred_endpoints_goes(
     assert ends_of(picks, family) == before, "another node, another order: the same table"
 
 
-def test_by_chance_most_flows_move(node: NodeUnderTest, picks: Picks) -> None:
+def test_without_maglev_most_flows_move(node: NodeUnderTest, picks: Picks) -> None:
     node.serve(steady(*HUNDRED, balance="random"))
     before, after = ends_of(picks, 4), ends_of(picks, 4)
     assert sum(was != now for was, now in zip(before, after, strict=True)) > FLOWS * 0.9
@@ -119,7 +119,7 @@ def test_endpoints_of_the_node_have_a_table_of_their_own(
 
 
 @families
-def test_with_affinity_a_client_has_one_place(
+def test_with_affinity_a_client_has_one_table_entry(
     node: NodeUnderTest, picks: Picks, family: int
 ) -> None:
     """Also on a node that has never seen it."""

@@ -87,7 +87,9 @@ def test_an_error_about_what_a_client_was_answered(
 
 
 @families
-def test_an_endpoint_reports_as_it_sees_it(node: NodeUnderTest, family: int) -> None:
+def test_an_endpoints_error_is_translated_by_the_clients_hook_only(
+    node: NodeUnderTest, family: int
+) -> None:
     """It is the client's hook that translates; the endpoint's lets the error pass as it is."""
     node.load(node.policy().allow("a", "b", ANY), services=web(B, protocol="UDP"))
     assert node.leaves("a", frame(A, VIP, udp(4000, PORT), family=family))
@@ -97,7 +99,9 @@ def test_an_endpoint_reports_as_it_sees_it(node: NodeUnderTest, family: int) -> 
 
 
 @families
-def test_an_error_finds_the_port_that_was_changed(node: NodeUnderTest, family: int) -> None:
+def test_an_error_about_a_translated_port_reaches_the_client(
+    node: NodeUnderTest, family: int
+) -> None:
     node.load(
         node.policy().allow("a", "c", ANY),
         services=[service(), service("other", OTHER_VIP), *slices([C]), *slices([C], "other")],
@@ -113,7 +117,7 @@ def test_an_error_finds_the_port_that_was_changed(node: NodeUnderTest, family: i
     assert got == frame(ROUTER, A, expected, family=family)
 
 
-def test_a_quoted_udp_checksum_that_is_none_stays_none(node: NodeUnderTest) -> None:
+def test_a_zero_udp_checksum_in_a_quoted_packet_stays_zero(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=web(C, protocol="UDP"))
 
     def bare(port: int) -> Payload:
@@ -125,7 +129,7 @@ def test_a_quoted_udp_checksum_that_is_none_stays_none(node: NodeUnderTest) -> N
 
 
 @families
-def test_an_error_that_says_it_has_seen_the_service_is_nobodys(
+def test_an_error_that_quotes_the_services_address_is_decided_by_policy(
     node: NodeUnderTest, family: int
 ) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=web(C))
@@ -154,7 +158,9 @@ def test_fragments_follow_their_first(node: NodeUnderTest, family: int, endpoint
 
 
 @families
-def test_fragments_of_a_stale_connection_follow_too(node: NodeUnderTest, family: int) -> None:
+def test_fragments_of_a_connection_under_another_policy_follow_their_first(
+    node: NodeUnderTest, family: int
+) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=web(C, protocol="UDP", port=53))
     assert node.leaves("a", frame(A, VIP, udp(4000, PORT, DATA), family=family))
     node.load(node.policy().allow("a", "c", udp_port(53)))
@@ -168,7 +174,9 @@ def test_fragments_of_a_stale_connection_follow_too(node: NodeUnderTest, family:
 
 
 @families
-def test_fragments_alone_do_not_reach_a_service(node: NodeUnderTest, family: int) -> None:
+def test_fragments_without_their_first_do_not_reach_a_service(
+    node: NodeUnderTest, family: int
+) -> None:
     policy = node.policy().allow("a", "c", ANY).allow("a", "world", ANY)
     node.load(policy, services=web(C, protocol="UDP", port=53))
     first, later = fragments(A, VIP, (4000, PORT), family, A, VIP)

@@ -66,7 +66,9 @@ def test_a_labelled_service_is_not_translated(node: NodeUnderTest, label: dict[s
 
 
 @labels
-def test_a_labelled_slice_has_no_endpoints(node: NodeUnderTest, label: dict[str, str]) -> None:
+def test_endpoints_of_a_labelled_slice_are_not_chosen(
+    node: NodeUnderTest, label: dict[str, str]
+) -> None:
     """The endpoints of the Service's other slices are chosen."""
     node.load(node.policy().allow("a", "c", ANY).allow("a", "b", ANY))
     of_c = [JsonValue(each.raw, each.file) for each in slices([C])]
@@ -78,7 +80,7 @@ def test_a_labelled_slice_has_no_endpoints(node: NodeUnderTest, label: dict[str,
 
 
 @labels
-def test_a_label_that_comes_and_goes_is_followed(
+def test_an_added_or_removed_label_is_followed(
     node: NodeUnderTest, follower: Follower, label: dict[str, str]
 ) -> None:
     follower.tell(*told(web(C)))

@@ -514,13 +514,13 @@ def told_by(model: ServiceModel, story: Story) -> tuple[list[Packet | None], lis
 
 
 @pytest.mark.parametrize("wrong", [Loyal, Sharing, OneSided, Deaf, Open, Unbound, AnyReady])
-def test_stories_tell_a_wrong_datapath_from_this_one(wrong: type[Choosing]) -> None:
+def test_the_model_detects_a_wrong_datapath(wrong: type[Choosing]) -> None:
     """So few as go to the kernel in one run, or the comparison would say little."""
     stories = [Teller(seed).story(20, 60) for seed in range(N_STORIES)]
     assert any(told_by(Choosing(), story) != told_by(wrong(), story) for story in stories)
 
 
-def test_a_choice_that_must_not_be_is_told() -> None:
+def test_the_model_reports_a_choice_that_is_not_allowed() -> None:
     model, stage = ServiceModel(), Stage(4, TCP)
     model.change(partial(allows, WORDS["all may ask"]), who_is(4, is_moved=False), 1)
     model.serve(wanted_of(Serve((("c", Standing.READY),), ()), 4, TCP))

@@ -87,7 +87,7 @@ def test_streams_and_datagrams_arrive_whole(
 
 
 @families
-def test_policy_on_the_wire_sees_client_and_endpoint(
+def test_policy_decides_about_client_and_endpoint(
     node: NodeUnderTest, wire: ServiceWire, family: int
 ) -> None:
     wire.server("b", family, TCP, TARGET)
@@ -105,7 +105,7 @@ def test_policy_on_the_wire_sees_client_and_endpoint(
 
 @families
 @pytest.mark.parametrize("endpoint", ENDPOINTS.values(), ids=ENDPOINTS.keys())
-def test_a_client_hears_that_nobody_listens(
+def test_a_client_is_refused_where_no_process_listens(
     node: NodeUnderTest, wire: ServiceWire, family: int, endpoint: str | None
 ) -> None:
     """By the endpoint's ICMP error, about a packet that the client never sent."""
@@ -123,7 +123,7 @@ def test_a_client_hears_that_nobody_listens(
 
 @pytest.mark.waits
 @families
-def test_an_endpoint_hears_that_its_client_is_gone(
+def test_an_endpoint_learns_that_its_client_has_closed_its_socket(
     node: NodeUnderTest, wire: ServiceWire, family: int
 ) -> None:
     node.load(allowed(node), services=served("b"))
@@ -177,7 +177,9 @@ def test_traffic_moves_with_the_endpoints(
         assert client.recv(100) == b"yes"
 
 
-def test_only_what_policy_names_is_open(node: NodeUnderTest, wire: ServiceWire) -> None:
+def test_only_the_protocol_that_policy_allows_is_open(
+    node: NodeUnderTest, wire: ServiceWire
+) -> None:
     """UDP beside TCP on the same port of the same Service."""
     node.load(node.policy().allow("a", "b", udp_port(TARGET)), services=served("b"))
     server = wire.server("b", 4, UDP, TARGET)

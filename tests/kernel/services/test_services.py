@@ -132,7 +132,9 @@ def test_sctp_changes_its_address_only(node: NodeUnderTest, family: int) -> None
 
 
 @families
-def test_the_entries_of_a_connection(node: NodeUnderTest, family: int) -> None:
+def test_a_connection_has_an_established_pre_nat_and_post_nat_entry(
+    node: NodeUnderTest, family: int
+) -> None:
     node.load(node.policy().allow("a", "c", tcp_port(TARGET)), services=web(C))
     opened(node, family=family)
     fronts = [each for each in node.table(f"pc_ct{family}") if _state(each) & FRONT]
@@ -162,7 +164,9 @@ def test_policy_sees_the_endpoint_and_the_client(node: NodeUnderTest, family: in
 
 
 @families
-def test_an_endpoint_of_the_same_node(node: NodeUnderTest, family: int) -> None:
+def test_an_endpoint_on_the_same_node_is_reached_through_all_hooks(
+    node: NodeUnderTest, family: int
+) -> None:
     """Through all four hooks, as the host's stack carries the packet between them."""
     node.load(node.policy().allow("a", "b", tcp_port(TARGET)), services=web(B))
     for flags in (SYN, ACK, ACK, ACK):
@@ -178,7 +182,7 @@ def test_an_endpoint_of_the_same_node(node: NodeUnderTest, family: int) -> None:
 
 
 @families
-def test_an_endpoint_on_the_node_itself(node: NodeUnderTest, family: int) -> None:
+def test_an_endpoint_in_the_host_network_is_reached(node: NodeUnderTest, family: int) -> None:
     node.load(node.policy().allow("a", "world", tcp_port(6443)), services=web(NODE, port=6443))
     sent = node.leaves("a", to_vip(tcp(4000, PORT, SYN), family))
     assert sent == as_to(NODE, tcp(4000, 6443, SYN), family)
@@ -205,7 +209,7 @@ def test_a_service_without_endpoints_is_counted(node: NodeUnderTest) -> None:
     assert len(node.connections()) == 1
 
 
-def test_ready_endpoints_else_those_that_terminate_and_serve(node: NodeUnderTest) -> None:
+def test_ready_endpoints_are_chosen_before_terminating_ones_that_serve(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "b", ANY).allow("a", "c", ANY))
     draining = {"ready": False, "serving": True, "terminating": True}
     node.serve(web((B, {"ready": True}), (C, draining)))
@@ -224,7 +228,7 @@ def _end(node: NodeUnderTest, port: int) -> str:
 
 
 @families
-def test_a_port_that_is_taken_is_another_one(node: NodeUnderTest, family: int) -> None:
+def test_a_source_port_in_use_is_translated_to_another(node: NodeUnderTest, family: int) -> None:
     """The pod has the same port for the endpoint itself, and for another address of the Service."""
     policy = node.policy().allow("a", "c", ANY)
     both = [service(), service("other", OTHER_VIP), *slices([C]), *slices([C], "other")]
@@ -247,7 +251,7 @@ def test_a_port_that_is_taken_is_another_one(node: NodeUnderTest, family: int) -
     assert node.drops() == {}
 
 
-def test_a_direct_connection_from_a_port_that_is_taken_is_refused(node: NodeUnderTest) -> None:
+def test_a_direct_connection_from_a_source_port_in_use_is_refused(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=web(C))
     assert node.leaves("a", to_vip(tcp(4000, PORT, SYN)))
     assert node.leaves("a", frame(A, C, tcp(4000, TARGET, SYN))) is None
@@ -255,7 +259,7 @@ def test_a_direct_connection_from_a_port_that_is_taken_is_refused(node: NodeUnde
     assert node.leaves("a", frame(A, C, tcp(4001, TARGET, SYN)))
 
 
-def test_sctp_whose_port_is_taken_is_refused(node: NodeUnderTest) -> None:
+def test_sctp_from_a_source_port_in_use_is_refused(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=web(C, protocol="SCTP", port=PORT))
     assert node.leaves("a", frame(A, C, sctp(4000, PORT, 1)))
     assert node.leaves("a", to_vip(sctp(4000, PORT, 1))) is None
@@ -282,7 +286,7 @@ def test_a_removed_endpoint_ends_tcp_and_moves_udp(node: NodeUnderTest, family: 
     assert node.arrives("a", answer(C, udp(53, 4000), family)) is None
 
 
-def test_an_endpoint_that_is_not_ready_keeps_what_tcp_has_open(node: NodeUnderTest) -> None:
+def test_an_endpoint_that_is_not_ready_keeps_its_tcp_connections(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=web(C))
     opened(node)
     node.serve(web((C, {"ready": False})))
@@ -326,7 +330,7 @@ def test_a_connection_follows_the_policy(node: NodeUnderTest, family: int, first
     assert node.arrives("a", reply) is None, "which the endpoint could open, and has not"
 
 
-def test_nobody_else_is_the_service(node: NodeUnderTest) -> None:
+def test_packets_that_forge_the_service_or_the_client_are_dropped(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "b", ANY).allow("b", "a", ANY), services=web(B))
     assert node.leaves("a", to_vip(tcp(4000, PORT, SYN)))
     forged = frame(B, A, tcp(PORT, 4000, SYN | ACK), saddr=VIP.ip4)
@@ -349,7 +353,7 @@ def test_a_forged_reset_of_an_endpoint_of_this_node_changes_nothing(
     assert node.connections(family) == before
 
 
-def test_a_lost_entry_is_made_again(node: NodeUnderTest) -> None:
+def test_an_evicted_entry_is_created_again(node: NodeUnderTest) -> None:
     """A flood may evict what is not kept yet, either half of it alone."""
     node.load(node.policy().allow("a", "c", ANY), services=web(C, protocol="UDP", port=53))
     assert node.leaves("a", to_vip(udp(4000, PORT)))
@@ -365,7 +369,7 @@ def test_a_lost_entry_is_made_again(node: NodeUnderTest) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["UDP", "TCP"])
-def test_a_front_does_not_use_the_entry_of_another_connection(
+def test_a_pre_nat_entry_does_not_use_the_entry_of_a_direct_connection(
     node: NodeUnderTest, protocol: str
 ) -> None:
     """Its own expired, or was evicted, and a direct connection has the tuple by now."""
@@ -390,7 +394,7 @@ def test_a_front_does_not_use_the_entry_of_another_connection(
 
 @families
 @pytest.mark.parametrize("host", [B, C], ids=["here", "elsewhere"])
-def test_both_entries_know_what_either_end_has_said(
+def test_both_entries_record_the_packets_of_both_ends(
     node: NodeUnderTest, family: int, host: Host
 ) -> None:
     """Else the front of a connection that its endpoint has reset would have a place for hours."""
@@ -419,7 +423,7 @@ def test_both_entries_know_what_either_end_has_said(
     assert abs(lives[0] - lives[1]) <= 2 * 1000, "two seconds' ticks at most"
 
 
-def test_a_closed_connection_leaves_its_ports(node: NodeUnderTest) -> None:
+def test_the_ports_of_a_closed_connection_are_reused(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=web(C))
     opened(node)
     assert node.arrives("a", answer(C, tcp(TARGET, 4000, RST)))
@@ -436,7 +440,7 @@ def test_the_middle_of_an_unknown_connection_is_dropped(node: NodeUnderTest) -> 
     assert node.drops() == {"backend gone": 4}
 
 
-def test_a_service_that_appears_takes_what_was_never_answered(node: NodeUnderTest) -> None:
+def test_a_new_service_takes_over_an_unanswered_connection(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "world", ANY).allow("a", "c", ANY), services=[])
     plain = to_vip(udp(4000, PORT))
     assert node.leaves("a", plain) == plain
@@ -445,7 +449,7 @@ def test_a_service_that_appears_takes_what_was_never_answered(node: NodeUnderTes
     assert node.arrives("a", answer(C, udp(53, 4000))) == answer(VIP, udp(PORT, 4000))
 
 
-def test_a_service_that_goes_leaves_its_address_to_the_policy(node: NodeUnderTest) -> None:
+def test_packets_to_a_removed_service_are_decided_by_policy(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=web(C))
     opened(node)
     node.serve([])

@@ -74,7 +74,7 @@ def reasons(picks: Picks, family: int, at: Host, *who: str, port: int = PORT) ->
 
 
 @families
-def test_only_who_is_in_a_range_comes_in(node: NodeUnderTest, picks: Picks, family: int) -> None:
+def test_only_clients_inside_a_range_pass(node: NodeUnderTest, picks: Picks, family: int) -> None:
     refused = node.enum("drop_reason")["PC_DROP_SOURCE_RANGE"]
     world, beside, far = WORLD.address(family), HERE_TOO[family], B.address(family)
     node.serve(balanced(f"{world}/{32 if family == 4 else 128}"))
@@ -90,7 +90,7 @@ def test_only_who_is_in_a_range_comes_in(node: NodeUnderTest, picks: Picks, fami
 
 
 @families
-def test_ranges_are_about_the_balancer_and_its_service(
+def test_ranges_apply_only_to_the_load_balancer_addresses_of_their_service(
     node: NodeUnderTest, picks: Picks, family: int
 ) -> None:
     refused = node.enum("drop_reason")["PC_DROP_SOURCE_RANGE"]
@@ -119,7 +119,7 @@ def test_a_client_outside_the_ranges_is_dropped_at_the_uplink(
 
 
 @families
-def test_a_pod_has_to_be_in_a_range_as_well(node: NodeUnderTest, family: int) -> None:
+def test_a_pod_outside_the_ranges_is_dropped(node: NodeUnderTest, family: int) -> None:
     """As with kube-proxy, which sends pods there by the same chain."""
     policy = node.policy().allow("a", "c", ANY)
     node.load(policy, services=balanced("203.0.113.0/24", "2001:db8::/32"))

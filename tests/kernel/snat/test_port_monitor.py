@@ -188,18 +188,20 @@ def watched(node: Node, family: int, seed: int, steps: int = 120) -> History:
 @pytest.mark.kernel
 @settings(GIVEN_A_NODE, max_examples=N_STORIES)
 @given(seed=SEEDS)
-def test_no_pod_gets_anothers_port_in_the_kernel(node: NodeUnderTest, seed: int) -> None:
+def test_no_pod_gets_the_snat_port_of_another_pod_in_the_kernel(
+    node: NodeUnderTest, seed: int
+) -> None:
     node.unload()
     watched(InKernel(node), 4 if seed % 2 else 6, seed)
 
 
 @settings(deadline=None)
 @given(seed=SEEDS)
-def test_no_pod_gets_anothers_port_in_the_model(seed: int) -> None:
+def test_no_pod_gets_the_snat_port_of_another_pod_in_the_model(seed: int) -> None:
     watched(InModel(4), 4, seed)
 
 
-def test_ports_change_hands_in_these_histories() -> None:
+def test_freed_ports_are_reused_in_these_histories() -> None:
     """Or it would say little."""
     histories = [watched(InModel(4), 4, seed) for seed in range(N_STORIES)]
     assert sum(each.n_taken for each in histories) > N_STORIES
@@ -231,7 +233,7 @@ def short(leaving: Leaving) -> int:
 
 
 @pytest.mark.parametrize("wrong", [resetting, half_closing, believing, short])
-def test_the_monitor_finds_a_port_that_is_free_too_soon(
+def test_the_monitor_detects_a_port_that_is_freed_too_early(
     wrong: Callable[[Leaving], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Leaving, "idle", property(wrong))

@@ -74,7 +74,9 @@ PAIRS = {
 
 @families
 @pytest.mark.parametrize("protocol", ["TCP", "UDP", "SCTP", "echo"])
-def test_there_and_back_by_its_own_port(node: NodeUnderTest, family: int, protocol: str) -> None:
+def test_a_free_source_port_is_kept_and_the_reply_is_translated(
+    node: NodeUnderTest, family: int, protocol: str
+) -> None:
     loaded(node)
     if protocol == "echo":
         there, back = echo(family, LOW + 1), echo_reply(family, LOW + 1)
@@ -90,7 +92,9 @@ def test_there_and_back_by_its_own_port(node: NodeUnderTest, family: int, protoc
 
 @families
 @pytest.mark.parametrize("protocol", ["TCP", "UDP", "echo"])
-def test_there_and_back_by_another_port(node: NodeUnderTest, family: int, protocol: str) -> None:
+def test_a_source_port_outside_the_range_is_translated_in_both_directions(
+    node: NodeUnderTest, family: int, protocol: str
+) -> None:
     """The pod's own is none of those that pods leave by."""
     loaded(node)
     if protocol == "echo":
@@ -109,7 +113,7 @@ def test_there_and_back_by_another_port(node: NodeUnderTest, family: int, protoc
 
 
 @families
-def test_one_port_of_two_pods_becomes_two(node: NodeUnderTest, family: int) -> None:
+def test_two_pods_with_one_source_port_get_two_snat_ports(node: NodeUnderTest, family: int) -> None:
     loaded(node)
     ports = {}
     for pod in ("a", "b"):
@@ -125,7 +129,7 @@ def test_one_port_of_two_pods_becomes_two(node: NodeUnderTest, family: int) -> N
 
 
 @families
-def test_ports_run_out_towards_one_other_side(node: NodeUnderTest, family: int) -> None:
+def test_ports_are_exhausted_per_destination(node: NodeUnderTest, family: int) -> None:
     loaded(node, ports=range(LOW, LOW + 3))
     found = {port_of(out(node, tcp(port, 80, SYN), family), family) for port in (1000, 2000, 3000)}
     assert found == {LOW, LOW + 1, LOW + 2}
@@ -148,7 +152,7 @@ def test_sctp_keeps_its_port_or_is_dropped(node: NodeUnderTest, family: int) -> 
 
 
 @families
-def test_exceptions_see_the_pods_own_address(node: NodeUnderTest, family: int) -> None:
+def test_excepted_destinations_see_the_pods_address(node: NodeUnderTest, family: int) -> None:
     """What the load names; and pods and nodes, whom nobody names."""
     net = f"{OTHER.ip4}/32" if family == 4 else f"{OTHER.ip6}/128"
     loaded(node, excepted=(net,))
@@ -162,7 +166,7 @@ def test_exceptions_see_the_pods_own_address(node: NodeUnderTest, family: int) -
 
 
 @families
-def test_an_exception_of_a_later_load_ends_what_was_translated(
+def test_an_exception_of_a_later_load_ends_translated_connections(
     node: NodeUnderTest, family: int
 ) -> None:
     loaded(node)
@@ -185,7 +189,9 @@ def test_without_the_option_the_address_stays_the_pods(node: NodeUnderTest, fami
 
 
 @families
-def test_what_answers_nobody_goes_to_the_stack_untouched(node: NodeUnderTest, family: int) -> None:
+def test_packets_that_match_no_snat_entry_pass_to_the_stack_unchanged(
+    node: NodeUnderTest, family: int
+) -> None:
     loaded(node)
     assert out(node, tcp(LOW, 80, SYN), family)
     for given in (
@@ -203,7 +209,7 @@ def test_what_answers_nobody_goes_to_the_stack_untouched(node: NodeUnderTest, fa
 
 
 @families
-def test_nobody_but_an_uplink_brings_an_answer(node: NodeUnderTest, family: int) -> None:
+def test_a_reply_forged_by_a_pod_is_dropped(node: NodeUnderTest, family: int) -> None:
     """Pod b says that it is whom pod a speaks to."""
     loaded(node)
     assert out(node, udp(LOW, 53), family)
@@ -221,7 +227,7 @@ def half(node: NodeUnderTest, is_out: bool) -> bytes:
 @families
 @pytest.mark.parametrize("how", ["expired", "gone"])
 @pytest.mark.parametrize("which", ["the pod's", "the other side's"])
-def test_a_half_without_the_other_is_nothing(
+def test_one_snat_entry_without_its_pair_translates_nothing(
     node: NodeUnderTest, family: int, how: str, which: str
 ) -> None:
     """An answer passes untouched; the pod's next packet finds the same port again."""
@@ -242,7 +248,7 @@ def test_a_half_without_the_other_is_nothing(
 
 
 @families
-def test_what_was_silent_for_too_long_begins_anew(node: NodeUnderTest, family: int) -> None:
+def test_an_expired_connection_gets_a_new_port(node: NodeUnderTest, family: int) -> None:
     """Its port may be another's by then."""
     loaded(node)
     assert out(node, udp(LOW, 53), family) == left(udp(LOW, 53), family)
@@ -262,7 +268,9 @@ def seconds(node: NodeUnderTest) -> set[int]:
 
 
 @families
-def test_a_tcp_port_rests_until_both_have_closed(node: NodeUnderTest, family: int) -> None:
+def test_a_tcp_port_is_reserved_until_both_ends_have_closed(
+    node: NodeUnderTest, family: int
+) -> None:
     """Both halves always say the same. FINs have the sequence number 1, so that 2 acknowledges them."""
     loaded(node)
     port = port_of(out(node, tcp(4000, 80, SYN), family), family)
@@ -296,7 +304,7 @@ def test_a_tcp_port_rests_until_both_have_closed(node: NodeUnderTest, family: in
 
 @families
 @pytest.mark.parametrize("ack", [0xFFFFFFFF, 0, 1])
-def test_a_later_fin_from_outside_replaces_the_number(
+def test_a_later_fin_of_the_external_host_replaces_the_recorded_sequence_number(
     node: NodeUnderTest, family: int, ack: int
 ) -> None:
     """Also where numbers wrap around."""
@@ -314,7 +322,7 @@ def test_a_later_fin_from_outside_replaces_the_number(
 
 
 @families
-def test_what_has_no_ports_does_not_leave(node: NodeUnderTest, family: int) -> None:
+def test_packets_without_ports_are_dropped(node: NodeUnderTest, family: int) -> None:
     loaded(node)
     assert node.goes_out(sent(raw(GRE, bytes(20)), family)) is None
     assert node.goes_out(sent(echo_reply(family, 5), family)) is None
@@ -325,7 +333,9 @@ def test_what_has_no_ports_does_not_leave(node: NodeUnderTest, family: int) -> N
 
 
 @families
-def test_answers_to_who_came_from_outside_stay_the_pods(node: NodeUnderTest, family: int) -> None:
+def test_replies_to_external_clients_keep_the_pods_address(
+    node: NodeUnderTest, family: int
+) -> None:
     """To the pod's own address, and to a Service."""
     policy = node.policy().allow_ingress("world", "a", ANY)
     external = service(externalIPs=[EXTERNAL.ip4, EXTERNAL.ip6])
@@ -349,7 +359,9 @@ def test_answers_to_who_came_from_outside_stay_the_pods(node: NodeUnderTest, fam
 
 
 @families
-def test_a_service_whose_endpoint_is_outside(node: NodeUnderTest, family: int) -> None:
+def test_a_service_with_an_external_endpoint_is_translated_by_both_hooks(
+    node: NodeUnderTest, family: int
+) -> None:
     """The pod's hook translates to the endpoint, the uplink's to the node, and each its part back."""
     node.load(
         node.policy().allow("a", "world", ANY), uplinks=[UPLINK], services=web(WORLD),
@@ -369,7 +381,7 @@ def test_a_service_whose_endpoint_is_outside(node: NodeUnderTest, family: int) -
 
 
 @families
-def test_the_nodes_own_connections_are_left_alone(node: NodeUnderTest, family: int) -> None:
+def test_connections_of_the_node_are_not_translated(node: NodeUnderTest, family: int) -> None:
     loaded(node)
     for given in (left(tcp(33000, 80, SYN), family), left(echo(family, 9), family),
                   left(raw(GRE, bytes(20)), family)):  # fmt: skip
@@ -384,7 +396,9 @@ def test_the_nodes_own_connections_are_left_alone(node: NodeUnderTest, family: i
 
 
 @families
-def test_an_echo_of_the_node_beside_a_pods(node: NodeUnderTest, family: int) -> None:
+def test_an_echo_id_of_the_node_that_a_pod_uses_is_translated(
+    node: NodeUnderTest, family: int
+) -> None:
     """Ids are no ports, and nobody can reserve them: the node's gets another on the wire."""
     loaded(node)
     assert out(node, echo(family, LOW), family) == left(echo(family, LOW), family)
@@ -399,7 +413,9 @@ def test_an_echo_of_the_node_beside_a_pods(node: NodeUnderTest, family: int) -> 
 
 
 @families
-def test_another_pod_with_the_address_gets_no_answers(node: NodeUnderTest, family: int) -> None:
+def test_another_pod_that_gets_the_address_receives_no_replies(
+    node: NodeUnderTest, family: int
+) -> None:
     loaded(node)
     assert out(node, udp(LOW, 53), family)
     moved = [endpoint("a", A, "pcb"), endpoint("c", C, None)]
@@ -415,7 +431,9 @@ def test_another_pod_with_the_address_gets_no_answers(node: NodeUnderTest, famil
 
 
 @families
-def test_what_goes_out_by_another_uplink_begins_anew(node: NodeUnderTest, family: int) -> None:
+def test_a_connection_that_moves_to_another_uplink_is_translated_anew(
+    node: NodeUnderTest, family: int
+) -> None:
     """Under the address that the node has there."""
     second = Host(NODE.mac, "192.0.2.7", "2001:db8:7::7")
     ip("link", "add", "pcup2", "type", "veth", "peer", "name", "pcup2.p")

@@ -277,13 +277,13 @@ def told_by(model: type[MasqueradeModel], story: Story) -> list[Packet | None]:
 
 
 @pytest.mark.parametrize("wrong", [Sharing, Stubborn, Forgetful, Credulous, Eternal])
-def test_stories_tell_a_wrong_datapath_from_this_one(wrong: type[Choosing]) -> None:
+def test_the_model_detects_a_wrong_datapath(wrong: type[Choosing]) -> None:
     """So few as go to the kernel in one run, or the comparison would say little."""
     stories = [told(seed) for seed in range(N_STORIES)]
     assert any(told_by(Choosing, story) != told_by(wrong, story) for story in stories)
 
 
-def test_a_port_that_must_not_be_is_told() -> None:
+def test_the_model_reports_a_port_that_is_not_allowed() -> None:
     stage = Stage(4, UDP)
     model = MasqueradeModel(here_of(Load(0, is_excepted=False, is_moved=False), 4))
     packet, _ = stage.sent(Out("a", 4000, 0, 0))

@@ -73,7 +73,7 @@ def connected(lab: TwoNodes, family: int, pod: str) -> tuple[socket.socket, sock
 
 @pytest.mark.waits
 @families
-def test_the_server_sees_the_node_and_without_the_option_the_pod(
+def test_the_server_sees_the_nodes_address_and_without_the_option_the_pods(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
     """Of two nodes one masquerades; each pod is answered."""
@@ -93,7 +93,9 @@ def test_the_server_sees_the_node_and_without_the_option_the_pod(
 
 @pytest.mark.waits
 @families
-def test_between_pods_and_nodes_addresses_stay(lab: TwoNodes, bundle: Path, family: int) -> None:
+def test_packets_between_pods_and_nodes_keep_their_addresses(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
     for node in ("a", "b"):
         lab.load(node, bundle, None, masquerade=Masquerade(PORTS))
     listening = lab.server("b", family, TCP, PORT)
@@ -115,7 +117,7 @@ def test_between_pods_and_nodes_addresses_stay(lab: TwoNodes, bundle: Path, fami
 @pytest.mark.waits
 @families
 @pytest.mark.parametrize("offloads", OFFLOADS, ids=str)
-def test_whatever_devices_do_for_their_stacks(
+def test_streams_and_datagrams_arrive_with_any_offloads(
     lab: TwoNodes, bundle: Path, family: int, offloads: tuple[bool, bool]
 ) -> None:
     """Large packets and checksums left to the device; datagrams with and without fragments."""
@@ -163,9 +165,7 @@ def ping(lab: TwoNodes, who: str, family: int, ident: int) -> bool:
 
 @pytest.mark.waits
 @families
-def test_echoes_of_a_pod_and_of_its_node_with_one_id(
-    lab: TwoNodes, bundle: Path, family: int
-) -> None:
+def test_a_pod_and_its_node_ping_with_one_id(lab: TwoNodes, bundle: Path, family: int) -> None:
     lab.load("a", bundle, None, masquerade=Masquerade(PORTS))
     for ident in (7, 50001):
         for who in ("pod-a", "a", "pod-a", "a"):
@@ -190,7 +190,7 @@ def offender(end: socket.socket, family: int) -> tuple[int, str]:
 
 
 @families
-def test_a_pod_traces_the_route(lab: TwoNodes, bundle: Path, family: int) -> None:
+def test_traceroute_from_a_pod_shows_every_hop(lab: TwoNodes, bundle: Path, family: int) -> None:
     """As traceroute does: each hop reports, the last one that nobody listens there."""
     lab.load("a", bundle, None, masquerade=Masquerade(PORTS))
     probe = lab.open_socket("pod-a", family, UDP)
@@ -229,7 +229,7 @@ def _mtu(lab: TwoNodes, where: str, device: str, size: int) -> None:
 
 @pytest.mark.waits
 @families
-def test_a_pod_hears_of_a_narrow_path(lab: TwoNodes, bundle: Path, family: int) -> None:
+def test_a_pod_learns_the_path_mtu(lab: TwoNodes, bundle: Path, family: int) -> None:
     """From the router behind the node; what it sends then arrives."""
     lab.load("a", bundle, None, masquerade=Masquerade(PORTS))
     for where, device in (("router", f"to-{SERVER}"), (SERVER, WIRE_UPLINK)):
@@ -248,7 +248,7 @@ def test_a_pod_hears_of_a_narrow_path(lab: TwoNodes, bundle: Path, family: int) 
 
 @pytest.mark.waits
 @families
-def test_a_server_hears_of_a_narrow_pod(lab: TwoNodes, bundle: Path, family: int) -> None:
+def test_a_server_learns_the_mtu_of_the_pod(lab: TwoNodes, bundle: Path, family: int) -> None:
     """From the node's stack, about a packet that was translated already."""
     lab.load("a", bundle, None, masquerade=Masquerade(PORTS))
     _mtu(lab, "a", lab.device("pod-a"), 1300)
@@ -268,7 +268,7 @@ def test_a_server_hears_of_a_narrow_pod(lab: TwoNodes, bundle: Path, family: int
 
 
 @families
-def test_a_server_hears_that_a_pods_socket_is_closed(
+def test_a_server_learns_that_the_pods_socket_is_closed(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
     lab.load("a", bundle, None, masquerade=Masquerade(PORTS))
@@ -315,7 +315,7 @@ def test_the_nodes_sockets_and_pods_never_share_a_port(
 @pytest.mark.waits
 @families
 @pytest.mark.parametrize("way_back", ["tunnel", "dsr"])
-def test_clients_outside_reach_services_beside_it(
+def test_external_clients_reach_services_beside_snat(
     lab: TwoNodes, bundle: Path, family: int, way_back: Outside
 ) -> None:
     """Of either node, under their own address; what the pod asks itself leaves as the node."""
@@ -339,7 +339,9 @@ def test_clients_outside_reach_services_beside_it(
 
 @families
 @pytest.mark.parametrize("mode", ["tcx", "clsact"])
-def test_two_pods_with_one_port(node: NodeUnderTest, family: int, mode: str) -> None:
+def test_two_pods_with_one_source_port_reach_one_server(
+    node: NodeUnderTest, family: int, mode: str
+) -> None:
     """Both speak to one server at once."""
     if mode == "tcx" and not features.TCX.is_there():
         mode = "clsact"

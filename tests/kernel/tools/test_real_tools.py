@@ -88,7 +88,7 @@ def curl(programs: Programs, where: str, host: str, port: int) -> str:
 @families
 @networks
 @pytest.mark.parametrize("way_back", ["tunnel", "dsr"])
-def test_every_hop_of_a_client_of_a_node_port(
+def test_each_hop_of_a_node_port_connection_shows_the_expected_addresses(
     lab: TwoNodes, bundle: Path, programs: Programs,
     family: int, network: str, way_back: Outside,
 ) -> None:  # fmt: skip
@@ -130,7 +130,7 @@ def test_every_hop_of_a_client_of_a_node_port(
 @pytest.mark.waits
 @families
 @networks
-def test_pages_names_and_bulk_through_a_service(
+def test_http_dns_and_bulk_data_pass_a_service(
     lab: TwoNodes, bundle: Path, programs: Programs, family: int, network: str
 ) -> None:
     """Of pod-a's, to the pod of the other node."""
@@ -167,7 +167,7 @@ def test_pages_names_and_bulk_through_a_service(
 @pytest.mark.waits
 @families
 @networks
-def test_pings_of_every_size_and_traces(
+def test_ping_of_every_size_and_traceroute_work(
     lab: TwoNodes, bundle: Path, programs: Programs, family: int, network: str
 ) -> None:
     loaded(lab, bundle, network)
