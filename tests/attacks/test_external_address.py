@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tenant's Service with another's address, by the commands: `--external-cidr`, the node's own port."""
+"""A tenant's Service that asks for a foreign address: outside `--external-cidr`, or the node's own
+port.
+"""
 
 import json
 import socket
@@ -31,7 +33,7 @@ __all__ = ["commands"]
 def test_a_service_does_not_take_an_address_outside_the_external_ranges(
     commands: Commands, family: int
 ) -> None:
-    """Neither with the load that names the ranges, nor by a later command that does not."""
+    """Neither the load that names the ranges nor a later command without them serves the address."""
     client = Client(commands.node)
     services = str(written(commands, OUTSIDE, IN_RANGE))
     load(commands, "--services", services)

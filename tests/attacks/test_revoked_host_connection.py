@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A TCP connection of the node itself whose opening direction is denied passes nothing more.
+"""A TCP connection of the node whose opening direction is denied passes no packet.
 
-The node is under host policy. The policy allows everything but what the client opens, so what the
-server sends is allowed as a flow of its own: that must not carry the client's connection on.
+The node is under host policy. The policy allows everything except the client's opening direction.
+The server's packets are allowed as a flow of their own. They must not continue the client's
+connection.
 """
 
 from typing import Literal
@@ -62,7 +63,7 @@ def says(ends: Open, first: End) -> bool:
 def test_a_revoked_connection_of_the_node_passes_nothing(
     lab: TwoNodes, bundles: Bundles, family: int, side: Side
 ) -> None:
-    """And goes on once it is allowed again."""
+    """The connection continues once the policy allows it again."""
     lab.load("a", bundles.of(OPEN), None)
     revoked = connect(lab, *ENDS[side], family)
     lab.load("a", bundles.of(DENYING[side]), None)
@@ -81,7 +82,7 @@ def test_a_revoked_connection_of_the_node_passes_nothing(
 def test_the_first_load_ends_what_it_denies(
     lab: TwoNodes, bundles: Bundles, family: int, side: Side, first: End
 ) -> None:
-    """Nothing is known of the connection: the node's socket tells which end has opened it."""
+    """The datapath has no entry of the connection. The node's socket shows which end opened it."""
     before = connect(lab, *ENDS[side], family)
     lab.load("a", bundles.of(DENYING[side]), None)
     assert before.is_silent(first)
@@ -94,7 +95,7 @@ def test_the_first_load_ends_what_it_denies(
 def test_the_first_load_keeps_what_it_allows(
     lab: TwoNodes, bundles: Bundles, family: int, side: Side, first: End
 ) -> None:
-    """Even where the other direction would be denied."""
+    """The opposite direction may be denied."""
     before = connect(lab, *ENDS[side], family)
     lab.load("a", bundles.of(ONE_WAY[side]), None)
     assert says(before, first)

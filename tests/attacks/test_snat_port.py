@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pod wants the masquerade port of another pod's connection, and a host outside helps it.
+"""A pod tries to get the SNAT port of another pod's connection, with help of an external host.
 
-The host sends RSTs and FINs under the server's address. Then time passes in the datapath's tables, and
-the attacker's pod opens connections to the same server until it has every port that is free. What the
-server sends in the victim's connection must never come to it.
+The host sends RSTs and FINs under the server's address. Then time passes in the datapath's tables,
+and the attacker's pod opens connections to the same server until it has every free SNAT port. The
+server's packets of the victim's connection must never reach the attacker.
 """
 
 import random
@@ -234,7 +234,7 @@ def test_forged_resets_free_no_port(
 def test_a_forged_reset_that_the_victim_accepts_frees_no_port(
     lab: WithAttacker, bundle: Path, objects: Path, family: int
 ) -> None:
-    """It ends the victim's connection, and the server does not know."""
+    """It ends the connection at the victim. The server does not know."""
     scene = staged(lab, bundle, family, objects)
     scene.forge(RST, *some(), scene.exact())
     with pytest.raises(ConnectionResetError):
@@ -263,7 +263,7 @@ def test_forged_fins_free_no_port(
 def test_forged_fins_do_not_end_a_half_closed_connection_of_the_victim(
     lab: WithAttacker, bundle: Path, objects: Path, family: int
 ) -> None:
-    """It waits for the server's data, which takes long."""
+    """The victim still waits for the server's data."""
     scene = staged(lab, bundle, family, objects)
     scene.client.shutdown(socket.SHUT_WR)
     assert scene.server.recv(1) == b""
@@ -306,7 +306,7 @@ def closed(scene: Scene, who: str) -> None:
 def test_only_the_same_pod_reuses_the_snat_port_of_a_reset_connection(
     lab: WithAttacker, bundle: Path, objects: Path, family: int, who: str
 ) -> None:
-    """After ten seconds, where no other is free; no other pod gets it."""
+    """The pod gets the port after 10 s where no other port is free. No other pod gets it."""
     scene = staged(lab, bundle, family, objects, range(LOW, LOW + 1))
     ends = scene.client, scene.server
     reset(*(ends if who == "victim" else ends[::-1]))
@@ -337,7 +337,7 @@ def test_a_closed_snat_port_is_reserved_for_its_pod_before_other_pods_get_it(
 def test_the_snat_port_of_a_refused_connection_is_free_after_a_minute(
     lab: WithAttacker, bundle: Path, objects: Path, family: int
 ) -> None:
-    """A probe of a port where nothing listens takes no port for hours."""
+    """A probe of a closed port must not reserve a SNAT port for hours."""
     scene = staged(lab, bundle, family, objects, range(LOW, LOW + 1))
     refusing = PORT + 1
     for pod, found in (

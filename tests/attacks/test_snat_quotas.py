@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One pod leaves by as many connections as it can; the others still get ports, and keep theirs.
+"""One pod opens as many SNAT connections as it can. Other pods still get ports and keep theirs.
 
 Pod a attacks, pod b is its victim. The hooks run on frames of a loaded node.
 """
@@ -78,7 +78,7 @@ def test_one_pod_gets_at_most_half_of_the_snat_ports_towards_one_server(
 def test_a_source_port_that_snat_keeps_counts_towards_the_quota(
     node: NodeUnderTest, leave: Leave, family: int
 ) -> None:
-    """It would have every port otherwise, one after the other."""
+    """Otherwise the pod could take every port, one after the other."""
     found = {port_of(out(node, tcp(port, 80, SYN), family), family) for port in PORTS[:40]}
     assert len(found) == 40
     ports = sorted(found)
@@ -89,7 +89,7 @@ def test_a_source_port_that_snat_keeps_counts_towards_the_quota(
 def test_a_flood_from_one_pod_evicts_no_entry_of_another_pod(
     node: NodeUnderTest, leave: Leave, family: int
 ) -> None:
-    """Each connection to another port of the server: ports to leave by do not run out."""
+    """Each connection goes to another port of the server, so SNAT ports are not exhausted."""
     ends = [(port, 8000 + port) for port in range(1, 60)]
     wire = {}
     for port, to in ends:

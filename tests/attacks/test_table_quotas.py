@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One pod opens as many connections as it can; those of the others go on.
+"""One pod opens as many connections as it can. Connections of other pods continue.
 
-Pod a attacks. Pod b is what it opens connections to. Pod c talks to a client outside, or to b. The
-hooks run on frames of a loaded node, as fast as the kernel takes them.
+Pod a attacks. Pod b is the target. Pod c talks to an external client, or to b. The hooks run on
+frames of a loaded node, as fast as the kernel takes them.
 """
 
 import os
@@ -251,7 +251,7 @@ def test_first_fragments_of_external_clients_leave_room_for_those_of_pods(
 
 @families
 def test_a_full_quota_ends_the_pods_own_idle_connections_first(wires: Wires, family: int) -> None:
-    """A sixteenth of the idle time is enough then: of UDP 11 seconds."""
+    """With a full quota, a sixteenth of the idle time is enough: 11 seconds for UDP."""
     kept = N_KEPT[family] // 4
     assert wires.flood("a", "b", FLOOD, two_way=True) == FLOOD
     full = wires.used("pc_ct{}")

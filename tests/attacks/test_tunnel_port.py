@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pod sends what only a node may send: VXLAN to the tunnel's port, under its node's address.
+"""A pod sends VXLAN to the tunnel port under its node's address, which only a node may do.
 
-The inner packet claims to be from a client that policy allows. Each test ends with a packet that node a
-itself hands over, so that a silent test is one whose forgery would have been believed.
+The inner packet claims to be from a client that policy allows. Each test ends with a packet that
+node a itself forwards. It arrives, so a forged packet would have arrived as well.
 """
 
 import socket
@@ -208,7 +208,7 @@ def test_vxlan_from_a_pod_through_a_service_is_dropped(
 
 @outers
 def test_vxlan_from_a_pod_in_fragments_is_dropped(lab: TwoNodes, bundle: Path, outer: int) -> None:
-    """The later ones follow their first one, which is dropped."""
+    """Later fragments follow their first one, which is dropped."""
     loaded(lab, bundle)
     masqueraded_by_nft(lab)
     victim = Victim(lab, outer)
@@ -231,7 +231,7 @@ def test_vxlan_from_a_pod_behind_extension_headers_is_dropped(lab: TwoNodes, bun
 
 @outers
 def test_vxlan_from_a_pod_as_a_reply_is_dropped(lab: TwoNodes, bundle: Path, outer: int) -> None:
-    """An external host opens the flow from the tunnel's port; what the pod answers goes to that port."""
+    """An external host opens the flow from the tunnel port, so the pod's reply goes to that port."""
     loaded(lab, bundle)
     server = lab.server("pod-a", outer, socket.SOCK_DGRAM, 9000)
     client = lab.server("client1", outer, socket.SOCK_DGRAM, TUNNEL_PORT)
@@ -256,7 +256,7 @@ def test_the_pods_hook_drops_vxlan_on_a_node_without_uplinks(
 def test_vxlan_from_a_pod_without_hooks_is_dropped(
     lab_with_stranger: WithStranger, bundle: Path, outer: int
 ) -> None:
-    """Its device has no hook: the uplink drops what is forwarded."""
+    """The pod's device has no hook. The uplink drops the forwarded packet."""
     lab = lab_with_stranger
     loaded(lab, bundle)
     masqueraded_by_nft(lab)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node in a network namespace of its own, with a bpffs of its own, that goes away with the test.
+"""A node in its own network namespace with its own bpffs. Both end with the test.
 
-The namespaces have no names and the mount is private: what is left after a crash is nothing.
+The namespaces have no names and the mount is private, so a crash leaves nothing behind.
 """
 
 import shutil

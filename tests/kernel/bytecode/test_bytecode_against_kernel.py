@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The executor on numbers is the kernel: random sequences leave the same registers and memory."""
+"""The executor on numbers agrees with the kernel: random sequences leave equal registers and
+memory.
+"""
 
 import random
 
@@ -82,7 +84,7 @@ def compare_many(first: int, programs: int) -> int:
 def test_an_operation_with_one_wrong_bit_is_detected(
     op: Op | Cmp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of what instructions compute, nothing is left out of the comparison."""
+    """The comparison covers every result of every instruction."""
     if isinstance(op, Op):
         right = values._BINARY[op]
         monkeypatch.setitem(values._BINARY, op, lambda a, b, width: right(a, b, width) ^ 1)

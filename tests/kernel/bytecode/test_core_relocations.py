@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CO-RE relocations are answered from a kernel's BTF as libbpf answers them: the programs agree."""
+"""CO-RE relocations are resolved from a kernel's BTF as libbpf resolves them: the programs agree."""
 
 from pathlib import Path
 

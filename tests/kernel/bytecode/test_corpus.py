@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The corpus of bundles: this kernel takes them, within the bounds of docs/verifier-budget.md.
+"""The running kernel loads the corpus of bundles within the bounds of docs/verifier-budget.md.
 
-A slice here; all of it on every supported kernel by `make test-kernels`.
+The quick test loads a slice. `make test-kernels` loads all of it on every supported kernel.
 """
 
 import copy
@@ -47,7 +47,7 @@ def test_the_page_shows_the_table() -> None:
 
 
 def test_every_program_is_far_below_the_verifiers_limits() -> None:
-    """A tenth more than the worst must load, or the bounds would not warn in time."""
+    """A program a tenth larger than the largest must load, or the bounds would not warn in time."""
     for name, row in budget.read_table()["bundles"].items():
         for program in row["programs"]:
             limit = budget.bound(budget.most(row, program, "verified"))
@@ -133,7 +133,7 @@ def _check(names: tuple[str, ...], folder: Path) -> None:
 
 @pytest.mark.kernel
 def test_a_wrong_verdict_is_found(tmp_path: Path) -> None:
-    """Expectations turned round: every one of them is a finding."""
+    """The test inverts every expectation. Each one must be a finding."""
     build(cases_named(("calico-icmp",)), tmp_path)
     frames = tmp_path / "calico-icmp" / "frames.json"
     record = json.loads(frames.read_text())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The datapath's C: headers that stand alone, functions of a screen's length, sizes that verify."""
+"""The datapath's C: headers compile alone, functions are short, programs of all sizes verify."""
 
 import re
 import subprocess

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No loop falls through to its beginning: Linux 6.1 takes only jumps back.
+"""No loop falls through to its beginning: Linux 6.1 accepts only jumps back.
 
-check_cfg() of kernel/bpf/verifier.c walks depth first, the instruction behind each one before where it
-jumps to, and refuses a step that is no jump to an instruction that it came by ("back-edge").
+check_cfg() of kernel/bpf/verifier.c walks depth first and visits the next instruction before the
+jump target. It refuses a fall-through to an instruction that is on its path ("back-edge").
 """
 
 from collections.abc import Iterator

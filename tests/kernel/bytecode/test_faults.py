@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every fault that a wrong compiler could have made is refuted, and the kernel runs into it.
+"""The proof refutes every fault of a wrong compiler, and the kernel shows its effect.
 
 `pytest -m slow tests/kernel/bytecode/test_faults.py` prints the list and the score.
 """
@@ -64,7 +64,7 @@ def seen_in_the_kernel(name: str, refuted: Refuted, folder: Path) -> Seen:
 
 
 def test_every_fault_finds_the_code_that_it_changes() -> None:
-    """Most faults are put in by slow tests alone, which would be the last to miss it."""
+    """Only slow tests apply most faults, and they would notice a missing place last."""
     gone = [
         name
         for name, fault in ALL.items()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The datapath's hooks do on the executor what they do in the kernel, frame by frame, map by map."""
+"""The executor and the kernel run the hooks on the same frames, with equal results and maps."""
 
 import random
 from collections import Counter

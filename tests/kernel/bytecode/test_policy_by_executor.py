@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The policy programs of the golden bundles do on the executor what they do in the kernel."""
+"""The executor and the kernel run the golden bundles' first-packet programs with equal results."""
 
 import random
 from pathlib import Path

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernel and the model of `connection_model.py`, driven by the same random sequences.
 
-Few hosts and few ports, so that packets meet each other's connections: openings sent again, replies
-before and after changes of policy, resets, ports used again, pods that move and addresses that become
-others'. Each packet has the same verdict, and in the end both remember the same.
+Hosts and ports are few, so that packets meet each other's connections: repeated openings, replies
+before and after a change of policy, resets, reused ports, pods that move and addresses that change
+their pod. Both give each packet the same verdict and hold the same connections in the end.
 """
 
 from dataclasses import replace
@@ -262,7 +262,7 @@ def verdicts(model: Model, steps: list[Step]) -> list[bool | None]:
     "wrong", [Unmoved, BothWays, Immortal, Credulous, Talkative, Grabbing, Forgiving]
 )
 def test_the_model_detects_a_wrong_datapath(wrong: type[Model]) -> None:
-    """So few sequences as go to the kernel in one run, or the comparison would say little."""
+    """It needs no more sequences than one run sends to the kernel."""
     found = 0
 
     @settings(max_examples=40, deadline=None, derandomize=True, database=None)

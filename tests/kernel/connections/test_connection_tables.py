@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a connection's entry is: among the new, which the same pod's flood may evict, or kept."""
+"""Which table holds an entry: the new-connection table (evictable) or the established table."""
 
 import struct
 from collections.abc import Callable

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections: replies, requests the other way, changes of policy, ends and re-use."""
+"""Connections: replies, requests of the opposite direction, changes of policy, ends and reuse."""
 
 from collections.abc import Callable
 
@@ -124,7 +124,7 @@ def test_counts_name_the_rule_that_decided(node: NodeUnderTest) -> None:
 def test_a_change_of_policy_decides_a_connection_again_in_its_opening_direction(
     node: NodeUnderTest, family: int, first: str
 ) -> None:
-    """B may not open anything to a: a reply judged as a request would be dropped."""
+    """B may not open a connection to a. A reply decided as a request would be dropped."""
     request = frame(A, B, tcp(1000, 80, ACK), family=family)
     reply = frame(B, A, tcp(80, 1000, ACK), family=family)
     node.load(node.policy().allow("a", "b", tcp_port(80)))
@@ -260,7 +260,7 @@ talks = pytest.mark.parametrize("talk", TALK, ids=["tcp", "udp", "sctp"])
 def test_a_retransmission_of_the_node_does_not_reopen_a_pods_denied_connection(
     node: NodeUnderTest, family: int, talk: tuple[Payload, ...], first: str
 ) -> None:
-    """The node's retransmission must not make the connection one that the node opened."""
+    """The node's retransmission must not make the node the client."""
     opening, answer, request, again = (
         frame(*((NODE, A) if nth % 2 else (A, NODE)), payload, family=family)
         for nth, payload in enumerate(talk)
@@ -297,7 +297,7 @@ def test_the_node_opens_a_connection_that_the_pod_may_not_open(node: NodeUnderTe
 def test_a_segment_without_a_syn_does_not_make_the_node_the_client(
     node: NodeUnderTest, make: Callable[[int, int], Payload]
 ) -> None:
-    """Its socket would (tests/attacks/test_revoked_connection.py)."""
+    """The node's socket would (tests/attacks/test_revoked_connection.py)."""
     for _ in range(2):
         node.load(node.policy())
         assert node.sent_by_node_to("a", frame(NODE, A, make(40000, 80)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ICMP errors of who reaches itself through a Service: both ends of what is quoted become its own."""
+"""ICMP errors about hairpin connections: both ends of the quoted packet become the pod's."""
 
 import errno
 import socket
@@ -60,7 +60,7 @@ def quoted(src: Host, dst: Host, payload: Payload, family: int) -> bytes:
 def test_an_error_about_a_hairpin_request_reaches_the_pod_as_client(
     node: NodeUnderTest, family: int, protocol: str, make, much: bool
 ) -> None:
-    """As the endpoint it has seen the reserved address; as the client it has asked the Service."""
+    """The endpoint saw the reserved address. The client sent to the Service."""
     node.load(node.policy(), services=web(A, protocol=protocol))
     first = (SYN,) if protocol == "TCP" else ()
     assert comes_back(node, to_vip(make(4000, PORT, *first), family))
@@ -139,7 +139,7 @@ def test_a_fragment_of_an_error_is_dropped(node: NodeUnderTest) -> None:
 def test_an_error_and_its_quoted_packet_are_translated_alike(
     node: NodeUnderTest, family: int
 ) -> None:
-    """What was sent becomes `request`, and what is quoted of that what was sent: there and back."""
+    """An outer packet becomes a request, and the quoted packet becomes what the pod sent."""
     node.load(node.policy(), services=web(A, protocol="UDP"))
     sent = to_vip(udp(4000, PORT, b"data"), family)
     got = comes_back(node, sent)
@@ -152,7 +152,7 @@ def test_an_error_and_its_quoted_packet_are_translated_alike(
 def test_a_socket_receives_the_port_unreachable_error(
     node: NodeUnderTest, wire: ServiceWire, family: int
 ) -> None:
-    """Nobody listens in the pod: the kernel says so to itself."""
+    """No process listens in the pod, so the pod's kernel sends the error to the pod itself."""
     node.load(node.policy(), services=web(A, protocol="UDP"))
     asking = wire.client(family, socket.SOCK_DGRAM, PORT)
     assert asking is not None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel changes on the way: seen on the wire only, as a test run forwards nothing."""
+"""Packets that the kernel changes in transit. They need a wire: a test run forwards nothing."""
 
 import ctypes
 import os
@@ -154,7 +154,9 @@ IN_FIRST = {
 def test_fragments_of_a_forwarded_packet_are_not_taken_for_the_nodes_own(
     node: NodeUnderTest, router: Router, headers: str
 ) -> None:
-    """ip6_fragment() forgets where a packet came in; netfilter's reassembly makes it cut one."""
+    """ip6_fragment() loses the input device. After netfilter's reassembly the kernel fragments
+    again.
+    """
     router.defragment()
     node.load(node.policy())
     heard = router.tap("pcb")
@@ -198,7 +200,7 @@ def send_scattered(device: str, frame_: bytes, linear: int) -> None:
 def test_headers_in_paged_data_are_read(
     node: NodeUnderTest, router: Router, family: int, linear: int
 ) -> None:
-    """A packet of more than a page, whose headers are not all at its beginning."""
+    """A packet larger than a page, with headers outside of the linear part."""
     for device in ("pca", UPLINK):
         for side in (device, f"{device}.p"):
             ip("link", "set", side, "mtu", "9000")
@@ -235,7 +237,7 @@ def test_a_checksum_offload_writes_to_checksum_fields_only(
     node: NodeUnderTest, router: Router, family: int, payload: Payload,
     start: int, offset: int, passes: bool,
 ) -> None:  # fmt: skip
-    """The kernel writes it behind the hook: also over a port or an address that was allowed."""
+    """The kernel writes the checksum after the hook. It could overwrite an allowed port or address."""
     node.load(node.policy().allow("a", "world", ANY))
     heard = router.tap(UPLINK)
     to_node = Host(router.macs["pca"], WORLD.ip4, WORLD.ip6)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ICMP errors to a Service's address: only about what it has sent to who reports, or who met that."""
+"""ICMP errors to a Service's address pass only about a connection of the reporter or of its path."""
 
 import pytest
 
@@ -66,7 +66,7 @@ def open_policy(node: NodeUnderTest) -> TablePolicy:
 def test_a_pods_error_about_no_connection_is_dropped(
     node: NodeUnderTest, family: int, make
 ) -> None:
-    """No policy is asked: no rule is about a Service's address."""
+    """No policy is asked: no rule names a Service's address."""
     both = [service(), *slices([C]), service("u", protocol="UDP"), *slices([C], "u", "UDP")]
     node.load(open_policy(node), services=both)
     forged = about(VIP, A, make(PORT, 4000), family)
@@ -94,7 +94,7 @@ def test_an_external_error_about_no_connection_is_dropped(
 def test_an_error_about_the_connection_of_another_pod_is_dropped(
     node: NodeUnderTest, family: int
 ) -> None:
-    """Of a pod's own connection to the Service nobody outside is told, nor another pod."""
+    """Neither external hosts nor other pods may report about a pod's connection to the Service."""
     node.load(open_policy(node), services=served(C), uplinks=[UPLINK])
     opened = frame(A, EXTERNAL, tcp(4000, PORT, SYN), family=family)
     assert node.leaves("a", opened)
@@ -111,7 +111,9 @@ def test_an_error_about_the_connection_of_another_pod_is_dropped(
 def test_an_error_about_an_external_clients_connection_passes_from_outside_only(
     node: NodeUnderTest, family: int
 ) -> None:
-    """It may meet a router on its way to him: that one is believed. A pod here is on no such way."""
+    """A reply may meet a router on its path to the client, so a router may report. A local pod is
+    not on that path.
+    """
     node.load(open_policy(node), services=served(A), uplinks=[UPLINK])
     assert node.comes_in(sent(tcp(4000, PORT, SYN), family))
     true = about(EXTERNAL, WORLD, tcp(PORT, 4000), family)
@@ -136,7 +138,9 @@ def test_an_error_about_an_ended_connection_is_dropped(node: NodeUnderTest, fami
 
 @families
 def test_an_error_about_no_service_is_decided_by_policy(node: NodeUnderTest, family: int) -> None:
-    """Another port, another destination than the quoted source, an echo; and all without Services."""
+    """Another port, a destination other than the quoted source, an echo; and a node without
+    Services.
+    """
     node.load(open_policy(node), services=served(C), uplinks=[UPLINK])
     for forged in (
         about(EXTERNAL, A, tcp(PORT + 1, 4000), family),
@@ -157,7 +161,7 @@ def test_an_error_about_no_service_is_decided_by_policy(node: NodeUnderTest, fam
 def test_an_error_about_a_server_of_the_node_reaches_the_node(
     node: NodeUnderTest, family: int, make
 ) -> None:
-    """One in the host's network may have the Service's port at the node's address."""
+    """A hostNetwork process may have the Service's port at the node's address."""
     protocol = make.__name__.upper()
     services = exposed((NODE, "node-1"), protocol=protocol, externalIPs=[])
     node.load(open_policy(node), services=services, uplinks=[UPLINK])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`limit N/s burst M`: so many new connections of each source, by packets and on the wire."""
+"""`limit N/s burst M` bounds the new connections of each source, by packets and on the wire."""
 
 import socket
 import time
@@ -175,7 +175,9 @@ def test_each_source_and_each_rule_has_a_limit_of_its_own(limiting: Limiting, fa
 
 
 def test_tokens_return_at_the_rate_of_the_limit(limiting: Limiting) -> None:
-    """200 a second, one at once: after 5 ms there is one again, and no more for having waited."""
+    """The rate is 200/s and the burst 1: after 5 ms there is 1 token, and after a longer wait no
+    more.
+    """
     frames = [limiting.syn(outside(1), 82) for _ in range(10)]
     assert all(limiting.passed(frames, pause=0.006))
     time.sleep(0.1)
@@ -222,7 +224,7 @@ def test_a_limit_applies_to_connections_that_a_pod_opens(limiting: Limiting) -> 
 def test_a_flood_of_sources_is_bounded_in_memory_and_lifts_no_limit_of_an_active_source(
     limiting: Limiting,
 ) -> None:
-    """More sources than are remembered, while one source goes on asking: it stays at its limit."""
+    """More sources than the table holds send, while one source continues to send and stays limited."""
     steady, before = outside(3), limiting.drops().get("limit", 0)
     assert sum(limiting.passed([limiting.syn(steady, 80) for _ in range(10)])) == 5
     web = limiting.host("web")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Histories of packets, loads, changed labels, crashes, silences and evictions under a monitor.
+"""A monitor checks histories of packets, loads, changed labels, crashes, silences and evictions.
 
-`opening_monitor.py` judges what passes by policies and handshakes alone. The kernel and the model of
-connections are each judged by it, and so are models with faults that were, or could have been, there.
+`opening_monitor.py` judges passed packets by policies and handshakes alone. It checks the kernel,
+the model of connections, and models with known or possible faults.
 """
 
 from collections.abc import Callable
@@ -318,7 +318,7 @@ def answers_late(family: int) -> list[Step]:
 def test_the_syn_ack_to_a_syn_that_is_now_denied_is_dropped(
     node: NodeUnderTest, family: int
 ) -> None:
-    """The SYN passed under other labels: its SYN-ACK is no packet of the client's own connection."""
+    """The SYN passed under other labels. The SYN-ACK does not belong to a connection of the client."""
     assert not watched_kernel(node).faults(answers_late(family))
 
 
@@ -444,7 +444,7 @@ FAULTY = [
 def test_the_monitor_finds_a_model_with_a_known_fault(
     wrong: type[Model], steps: st.SearchStrategy[list[Step]], n: int
 ) -> None:
-    """In as many histories as the kernel is asked about."""
+    """It needs no more histories than one run sends to the kernel."""
     found = 0
 
     @settings(max_examples=n, deadline=None, derandomize=True, database=None)

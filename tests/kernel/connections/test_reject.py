@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`reject` answers: on the wire, and byte by byte, from both hooks, in both families."""
+"""Answers to packets that `reject` drops: on the wire and byte by byte, both hooks, both families."""
 
 import struct
 from collections.abc import Callable, Iterator
@@ -257,7 +257,7 @@ def test_resets_errors_and_multicast_are_dropped_without_an_answer(
 def test_an_answer_passes_the_pods_hook_by_its_mark_and_mac(
     rejecting: Rejecting, family: int
 ) -> None:
-    """A reset out of the pod to a port that it may not reach."""
+    """A reset leaves the pod to a port that the pod may not reach."""
     web, mac = rejecting.host("web"), rejecting.answer_mac()
     own = packets.frame(web, OUTSIDE, segment(25, RST | ACK, 0, 9, b""), family=family)
     answer = own[:6] + mac + own[12:]
@@ -272,7 +272,7 @@ def test_an_answer_passes_the_pods_hook_by_its_mark_and_mac(
 
 
 def test_a_refused_syn_ends_no_connection_of_the_opposite_direction(rejecting: Rejecting) -> None:
-    """RFC 9293, 3.10.7.4: no reset; ours would be taken for that connection's."""
+    """RFC 9293, 3.10.7.4 sends no reset here: the client would apply it to that connection."""
     web = rejecting.host("web")
     opened = [
         ("pc_from_pod", packets.frame(web, OUTSIDE, packets.tcp(22, 41000, SYN))),

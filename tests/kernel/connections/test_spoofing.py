@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pod's identity is its veth: what says otherwise is dropped, and counted by what it lied about."""
+"""The veth gives a pod's identity. A packet that contradicts it is dropped and counted by reason."""
 
 from pathlib import Path
 
@@ -201,7 +201,7 @@ def test_a_device_without_an_endpoint_sends_nothing(node: NodeUnderTest) -> None
 
 @pytest.mark.parametrize("family", [4, 6])
 def test_the_node_reaches_its_pods_and_they_answer(node: NodeUnderTest, family: int) -> None:
-    """Semantics A22: whatever the policy, and in this direction only."""
+    """Semantics A22: whatever the policy says, and in this direction only."""
     node.load(node.policy())
     for request, reply in (
         (tcp(40000, 8080, SYN), tcp(8080, 40000, SYN | ACK)),
@@ -236,7 +236,7 @@ def test_an_address_of_the_node_is_not_the_node(node: NodeUnderTest) -> None:
 def test_a_connection_of_the_node_is_decided_again_when_its_address_becomes_a_pods(
     node: NodeUnderTest,
 ) -> None:
-    """What the node opened from it is asked about again, at either hook, and can be allowed."""
+    """Either hook decides again about the node's connection from that address. Policy may allow it."""
     local = [endpoint("a", A, "pca"), endpoint("b", B, "pcb")]
     opened = frame(C, A, tcp(40000, 80, SYN))
     reply = frame(A, C, tcp(80, 40000, SYN | ACK))
@@ -260,7 +260,7 @@ def test_a_connection_of_the_node_is_decided_again_when_its_address_becomes_a_po
 
 
 def test_an_answer_of_the_node_opens_no_connection(node: NodeUnderTest) -> None:
-    """A SYN-ACK, a reset or an ICMP error from the node passes, and lets nothing back."""
+    """A SYN-ACK, a reset or an ICMP error from the node passes, and allows no packet back."""
     node.load(node.policy())
     assert node.sent_by_node_to("a", frame(NODE, A, tcp(22, 1000, SYN | ACK)))
     assert node.connections() == []
@@ -299,7 +299,7 @@ OFF_LINK = [
 def test_discovery_that_would_be_forwarded_is_ordinary_icmp(
     node: NodeUnderTest, frame_: bytes
 ) -> None:
-    """An unknown option would carry 254 bytes a packet past the policy, to anyone."""
+    """An unknown option would carry 254 bytes a packet to any destination, without a decision."""
     node.load(node.policy())
     assert not node.sent_by("a", frame_)
     assert node.drops() == {"policy": 1}

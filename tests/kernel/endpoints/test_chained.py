@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Behind another CNI: services, sources, ways back and policy, in the networks that others lay out."""
+"""Behind another CNI: Services, source addresses, return paths and policy on other network layouts."""
 
 import socket
 import time
@@ -129,7 +129,7 @@ def test_clients_reach_a_node_port_under_their_own_address(lab: Chained, node: s
 
 
 def test_a_clients_connection_outlives_its_entry_in_the_hosts_conntrack(lab: Chained) -> None:
-    """The host's own translation would take the next answer for a new connection."""
+    """The host's own NAT would take the next reply for a new connection."""
     for family in lab.families:
         ends = []
         for node in ("a", "b"):
@@ -148,7 +148,7 @@ def test_a_clients_connection_outlives_its_entry_in_the_hosts_conntrack(lab: Cha
 
 @pytest.mark.parametrize("node", ["a", "b"])
 def test_datagrams_and_refusals_reach_the_client(lab: Chained, node: str) -> None:
-    """In fragments, too; and the client hears that nobody listens, or that it may not."""
+    """Fragments too. The client also gets the errors for a closed port and for a rejected packet."""
     for family in lab.families:
         client = lab.open_socket("client1", family, UDP)
         client.connect((address(node, family), NODE_PORT))
@@ -178,7 +178,9 @@ def test_a_node_reaches_its_pods_whatever_policy_says(lab: Chained) -> None:
 
 
 def test_redirected_packets_follow_the_routing_rules(lab: Chained) -> None:
-    """By the second device where the pods are behind that one, and past the stack if it may."""
+    """They leave by the second device where the pods are behind it, and take the fast path if
+    allowed.
+    """
     for family in lab.families:
         server = lab.server("pod-b", family, UDP, TARGET)
         client = lab.open_socket("pod-a", family, UDP)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which pod has an address: the hooks' lookup in the kernel gives what was written, and its twin too."""
+"""The lookup from address to pod: the hooks and the Python twin find the written content."""
 
 import ctypes
 import ipaddress
@@ -205,7 +205,7 @@ def test_empty_tables_find_no_pod(tables: Tables) -> None:
 
 
 def test_a_family_without_pods_finds_no_pod(tables: Tables) -> None:
-    """What the half was written with before is still there, behind the lines that are in use."""
+    """The buffer still holds its earlier content, behind the cache lines in use."""
     pods = numbered(range(0xFD00 << 112, (0xFD00 << 112) + 5000), 6)
     stays = pod(9, "10.0.0.9")
     for _ in range(2):  # in each half

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real TCP through the node: what a test run cannot show, as that a packet was generated here."""
+"""Real TCP through the node. A test run cannot show locally generated packets."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
