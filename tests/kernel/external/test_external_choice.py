@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services that say themselves how clients outside are answered, side by side on real nodes."""
+"""Services that name their own return path, side by side on real nodes."""
 
 import io
 import os
@@ -88,7 +88,7 @@ def is_answered_back(wire: socket.socket) -> bool:
 def test_each_service_has_its_own_return_path_and_may_change_it_with_open_connections(
     lab: TwoNodes, bundle: Path, family: int, default: Outside
 ) -> None:
-    """Both have the same endpoint. The router lets node b speak for node a."""
+    """Both Services have the same endpoint. The router accepts node a's address from node b."""
     lab.check_no_paths("router")
     other: Outside = "dsr" if default == "tunnel" else "tunnel"
     for node in NODES:
@@ -142,7 +142,7 @@ def test_datagrams_and_their_fragments_take_the_return_path_of_their_service(
 def test_an_error_of_an_endpoint_takes_the_return_path_of_its_service(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
-    """Nobody listens: the pod says so in ICMP, about the Service as the client knows it."""
+    """No process listens. The pod sends an ICMP error that quotes the Service's address and port."""
     lab.check_no_paths("router")
     for node in NODES:
         lab.load(node, bundle, chosen(web="dsr", other="tunnel"))

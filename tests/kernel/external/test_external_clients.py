@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients outside reach Services of the node: every packet at the uplink, byte for byte."""
+"""External clients reach Services through the node: every packet at the uplink, byte for byte."""
 
 import shutil
 import socket
@@ -174,7 +174,7 @@ def test_a_change_of_policy_decides_a_connection_again(node: NodeUnderTest, fami
 
 @families
 def test_a_removed_endpoint_ends_tcp_and_moves_udp(node: NodeUnderTest, family: int) -> None:
-    """In the middle of a connection, both ways; datagrams go to another one."""
+    """The endpoint is removed during a connection. Datagrams go to another endpoint."""
     policy = node.policy().allow_ingress("world", "a", ANY).allow_ingress("world", "b", ANY)
     loaded(node, policy, A)
     opened(node, family)
@@ -209,7 +209,7 @@ def test_an_external_packet_with_an_address_of_a_pod_or_of_the_node_is_dropped(
 def test_an_external_packet_does_not_continue_a_pods_connection(
     node: NodeUnderTest, family: int
 ) -> None:
-    """With the addresses and ports of a pod's connection to the same Service, or of its answers."""
+    """It has the addresses and ports of a pod's connection to the Service, or of the replies."""
     loaded(node, node.policy().allow("a", "b", ANY), B)
     own = frame(A, EXTERNAL, tcp(4000, PORT, SYN), family=family)
     assert node.leaves("a", own)
@@ -232,7 +232,7 @@ def test_spoofed_sources_are_dropped_without_services_too(node: NodeUnderTest) -
 
 @families
 def test_a_packet_to_no_service_passes_unchanged(node: NodeUnderTest, family: int) -> None:
-    """To pods too: their own hooks decide."""
+    """Packets to pods too: the pods' own hooks decide."""
     loaded(node, node.policy(), A)
     for given in (
         frame(WORLD, NODE, tcp(4000, 22, SYN), family=family),
@@ -257,7 +257,7 @@ TAGS = pytest.mark.parametrize("tag", [b"\0\0", b"\xe0\0"], ids=["without priori
 def test_a_frame_with_vlan_0_is_handled_as_untagged(
     node: NodeUnderTest, family: int, tag: bytes
 ) -> None:
-    """The tag says a priority alone: the frame is the same without it."""
+    """Tag 0 carries only a priority."""
     loaded(node, node.policy().allow_ingress("world", "a", ANY), A)
     plain = sent(tcp(4000, PORT, SYN), family)
     tagged = ethernet(WORLD.mac, NODE.mac, ETH_VLAN, tag + plain[12:])
@@ -273,7 +273,7 @@ def test_a_frame_with_vlan_0_is_handled_as_untagged(
 def test_vlan_0_before_another_tag_is_dropped(
     node: NodeUnderTest, ethertype: int, behind: bytes
 ) -> None:
-    """The kernel would go on to the next, untranslated and from whomever it likes."""
+    """The kernel would take off both tags, and pass a packet that no hook checked."""
     loaded(node, node.policy(), A)
     tags = b"\0\0" + behind + b"\x08\0"
     node.sends_from_outside(
@@ -285,7 +285,7 @@ def test_vlan_0_before_another_tag_is_dropped(
 @pytest.mark.parametrize("ethertype", [ETH_VLAN, 0x88A8])
 @TAGS
 def test_vlan_0_as_an_inner_tag_is_dropped(node: NodeUnderTest, ethertype: int, tag: bytes) -> None:
-    """The kernel takes off the first tag before our hook runs: this is none that it would."""
+    """The kernel takes off the outer tag before the hook runs. It would not take off this one."""
     loaded(node, node.policy(), A)
     data = tag + b"\x08\x00" + inner(sent(tcp(1, PORT, SYN)))
     assert node.comes_in(ethernet(WORLD.mac, NODE.mac, ethertype, data)) is None
@@ -301,7 +301,7 @@ def test_a_segment_of_an_unknown_connection_is_dropped(node: NodeUnderTest, fami
 
 @families
 def test_an_endpoint_on_an_unknown_node_is_dropped(node: NodeUnderTest, family: int) -> None:
-    """Another node's, of which nobody knows the address."""
+    """The endpoint is on another node whose address is unknown."""
     loaded(node, node.policy().allow_ingress("world", "a", ANY), C)
     assert node.comes_in(sent(tcp(4000, PORT, SYN), family)) is None
     assert node.drops() == {"no node": 1}

@@ -125,7 +125,7 @@ def test_a_pod_on_another_node_sees_the_clients_own_address(
 def test_the_reply_takes_the_configured_return_path(
     lab: TwoNodes, bundle: Path, family: int, way_back: Outside
 ) -> None:
-    """Seen on the wires of both nodes; the router lets node b speak for node a."""
+    """The test watches the wires of both nodes. The router accepts node a's address from node b."""
     lab.check_no_paths("router")
     loaded(lab, bundle, "pod-b", way_back=way_back)
     listening = lab.server("pod-b", family, TCP, TARGET)
@@ -156,7 +156,7 @@ def test_the_reply_takes_the_configured_return_path(
 @pytest.mark.waits
 @families
 def test_rules_as_of_kube_proxy_hide_the_client(lab: TwoNodes, family: int) -> None:
-    """What this is for: DNAT and MASQUERADE on node a, and the pod on b sees node a."""
+    """The comparison: with DNAT and MASQUERADE on node a, the pod on b sees node a."""
     to = address("pod-b", family)
     target = f"{to}:{TARGET}" if family == 4 else f"[{to}]:{TARGET}"
     rules = [
@@ -238,7 +238,7 @@ def test_a_client_is_refused_where_no_process_listens(
 def test_what_a_rule_rejects_is_answered_from_the_service(
     lab: TwoNodes, rejecting: Path, family: int, pod: str
 ) -> None:
-    """By the endpoint's node, whichever the client came to."""
+    """The endpoint's node answers, whichever node the client sent to."""
     lab.check_no_paths("router")
     loaded(lab, rejecting, pod)
     refused = lab.open_socket("client1", family, TCP)
@@ -268,7 +268,7 @@ def test_a_service_without_endpoints_refuses_the_client(
 def test_an_endpoint_that_is_removed_ends_its_connections(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
-    """TCP hears nothing more; the datagrams of the same client go to the other node's pod."""
+    """TCP gets no more packets. Datagrams of the client go to the other node's pod."""
     loaded(lab, bundle, "pod-b")
     listening = lab.server("pod-b", family, TCP, TARGET)
     servers = {pod: lab.server(pod, family, UDP, TARGET) for pod in PODS}
@@ -300,7 +300,7 @@ def test_an_endpoint_that_is_removed_ends_its_connections(
 def test_endpoints_in_the_host_network_are_reached(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
-    """Endpoints in the hosts' network, of the node that the client comes to and of the other."""
+    """They are on the node that the client sends to and on the other node."""
     for node in ("a", "b"):
         loaded(lab, bundle, node)
         listening = lab.server(node, family, TCP, TARGET)
@@ -318,7 +318,7 @@ def test_endpoints_in_the_host_network_are_reached(
 def test_one_client_port_reaches_the_same_pod_through_both_nodes(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
-    """Two connections that would be the same one at the pod."""
+    """The two connections would have one tuple at the pod."""
     loaded(lab, bundle, "pod-b")
     listening = lab.server("pod-b", family, TCP, TARGET)
     ends = []
@@ -338,7 +338,7 @@ def test_one_client_port_reaches_the_same_pod_through_both_nodes(
 def test_client_and_endpoint_learn_the_tunnels_mtu(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
-    """By an ICMP error each, from whom they speak with; no outer packet has to be cut."""
+    """Each gets an ICMP error from its peer's address. No outer packet is fragmented."""
     loaded(lab, bundle, "pod-b")
     listening = lab.server("pod-b", family, TCP, TARGET)
     wires = {node: lab.capture(node, UPLINK) for node in ("a", "b")}
@@ -367,7 +367,7 @@ def is_cut(frame: bytes) -> bool:
 def test_every_node_on_the_path_decrements_the_hop_limit(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
-    """The router, a, which hands over, and b, which forwards; the same on the way back."""
+    """The router, node a, which forwards, and node b. The return path is the same."""
     loaded(lab, bundle, "pod-b")
     level, ask, give = (
         (socket.IPPROTO_IP, 12, socket.IP_TTL)
@@ -395,7 +395,7 @@ def test_every_node_on_the_path_decrements_the_hop_limit(
 
 @families
 def test_forged_tunnel_packets_are_dropped(lab: TwoNodes, bundle: Path, family: int) -> None:
-    """VXLAN that somebody makes up: a client, and a node about what came to nobody or to another."""
+    """VXLAN from a client, and VXLAN from a node about a packet to no Service or to another node."""
     loaded(lab, bundle, "pod-b")
     server = lab.server("pod-b", family, UDP, TARGET)
 
@@ -445,7 +445,7 @@ def hand_over(lab: TwoNodes, who: str, network: bytes, inner: bytes) -> None:
 def test_nodes_with_ipv6_only_forward_through_the_tunnel(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
-    """The outer header is larger, and has to have a checksum."""
+    """The outer header is larger and needs a checksum."""
     for node in ("a", "b"):
         lab.load(node, bundle, services("pod-b"), families=[6])
     listening = lab.server("pod-b", family, TCP, TARGET)
@@ -466,7 +466,7 @@ def test_nodes_with_ipv6_only_forward_through_the_tunnel(
 def test_the_tunnel_device_exists_only_while_a_load_needs_it(
     lab: TwoNodes, bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A load that fails leaves none, and unload takes it away; somebody else's is left alone."""
+    """A failed load leaves no device, and unload removes it. A foreign device stays."""
 
     def devices() -> set[str]:
         return lab.at["a"].within(lambda: {name for _, name in socket.if_nameindex()})

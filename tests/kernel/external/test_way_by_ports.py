@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way out that hooks choose is the host's stack's, also where rules of routing name ports, and where
-loopback does not forward.
+"""The hooks' route lookup agrees with the host's stack, also where routing rules name ports and
+where loopback does not forward.
 """
 
 import socket
@@ -78,7 +78,7 @@ def two_ways(node: NodeUnderTest) -> None:
 def test_routing_rules_match_the_translated_ports_of_the_nodes_own_packets(
     node: NodeUnderTest, family: int
 ) -> None:
-    """Answers are translated at uplinks alone: what a rule leads past them is dropped."""
+    """Replies are translated only at uplinks. A packet that a rule routes elsewhere is dropped."""
     loaded(node, C)
     asked = to(VIP, tcp(4000, PORT, SYN), family)
     assert sends(node, asked) == to(C, tcp(4000, TARGET, SYN), family)
@@ -110,7 +110,7 @@ def verdict_on(node: NodeUnderTest, out: bytes) -> int:
 def test_routing_rules_match_the_translated_ports_of_replies_to_external_clients(
     node: NodeUnderTest, family: int, make, forwards: str
 ) -> None:
-    """By the ports that it has when it leaves: the Service's, and the client's own."""
+    """The ports of the packet as it leaves: the Service's and the client's."""
     policy = node.policy().allow("a", "world", ANY).allow_ingress("world", "a", ANY)
     node.load(policy, services=served(A, protocol=make.__name__.upper()), uplinks=[UPLINK, SECOND])
     for version in ("ipv4", "ipv6"):

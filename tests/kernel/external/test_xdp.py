@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The XDP program, frame by frame: what it sends on is, byte for byte, what tc and the VXLAN device make
-of the same frame; what it does not surely know it leaves to them.
+"""The XDP program, frame by frame: it sends exactly the frames that tc and the VXLAN device would
+send. All other frames pass to tc.
 """
 
 import socket
@@ -171,7 +171,7 @@ def test_an_unusual_request_passes_to_tc_unchanged(talks: Talks) -> None:
 
 
 def test_an_unusual_reply_passes_to_tc_unchanged(talks: Talks, outer: int) -> None:
-    """By their outer headers, and by those inside."""
+    """The outer or the inner headers are unusual."""
     uplink, seen = talks
     outside = OTHERS | CUT_OFF | (OF_IP4 if outer == 4 else OF_IP6) | OF_UDP
     outside |= {
@@ -199,7 +199,7 @@ def test_an_unusual_reply_passes_to_tc_unchanged(talks: Talks, outer: int) -> No
 
 
 def test_a_packet_with_an_offloaded_checksum_passes_to_tc(talks: Talks) -> None:
-    """As a veth hands it over: XDP cannot see that somebody should finish it."""
+    """A veth passes such packets. XDP cannot see that the checksum is incomplete."""
     uplink, seen = talks
     for key, each in seen.items():
         at = checked_at(each.request)
@@ -214,7 +214,7 @@ def test_a_packet_with_an_offloaded_checksum_passes_to_tc(talks: Talks) -> None:
 
 
 def test_a_wrong_checksum_stays_wrong(talks: Talks, outer: int) -> None:
-    """Inside; and where the outer packet has one, that too."""
+    """The inner checksum, and the outer one where the packet has one."""
     uplink, seen = talks
     for key, each in seen.items():
         frame = bytearray(each.request)
@@ -226,7 +226,7 @@ def test_a_wrong_checksum_stays_wrong(talks: Talks, outer: int) -> None:
 
 
 def test_udp_without_a_checksum(talks: Talks, outer: int) -> None:
-    """Between IPv6 addresses the outer checksum goes by the inner one."""
+    """Between IPv6 nodes the outer checksum is derived from the inner one."""
     uplink, seen = talks
     for (family, kind), each in seen.items():
         if kind == UDP:
@@ -235,7 +235,7 @@ def test_udp_without_a_checksum(talks: Talks, outer: int) -> None:
 
 
 def test_padding_behind_the_datagram_is_forwarded(talks: Talks, outer: int) -> None:
-    """As Ethernet pads small packets. Behind IPv6 it is left to tc."""
+    """Ethernet pads small frames. Padded IPv6 frames pass to tc."""
     uplink, seen = talks
     for key, each in seen.items():
         verdict, found = uplink.run(each.request + b"\xaa" * 6)
@@ -318,7 +318,7 @@ def test_a_packet_of_a_changed_endpoint_or_setting_passes_to_tc(talks: Talks) ->
 
 
 def test_a_packet_to_a_snat_port_passes_to_tc(talks: Talks) -> None:
-    """PC_STATE_MASQ, and a range that has the port."""
+    """PC_STATE_MASQ is set and the range holds the port."""
     uplink, seen = talks
     with bpf_syscall.obj_get(uplink.pins.map("pc_state")) as fd:
         (word,) = struct.unpack("=Q", bpf_syscall.map_lookup(fd, bytes(4), 8) or b"")
@@ -333,7 +333,7 @@ def test_a_packet_to_a_snat_port_passes_to_tc(talks: Talks) -> None:
 
 
 def test_a_packet_to_a_removed_endpoint_passes_to_tc(talks: Talks) -> None:
-    """Its endpoint is gone, or another has its place."""
+    """The endpoint is removed, or its table entry holds another endpoint."""
     uplink, seen = talks
     fields = uplink.layouts.struct("pc_row").fields
     for field, value in (("state", b"\1"), ("id", bytes(4))):
@@ -344,7 +344,7 @@ def test_a_packet_to_a_removed_endpoint_passes_to_tc(talks: Talks) -> None:
 
 
 def test_a_packet_above_the_tunnels_mtu_passes_to_tc(talks: Talks, outer: int) -> None:
-    """As large as fits goes on; one byte more is told, or cut, by tc."""
+    """XDP sends the largest packet that fits. For one byte more, tc sends an error or fragments."""
     uplink, seen = talks
     room = 1500 - (50 if outer == 4 else 70)
     for (family, kind), each in seen.items():
@@ -362,7 +362,7 @@ def test_a_packet_above_the_tunnels_mtu_passes_to_tc(talks: Talks, outer: int) -
 
 
 def test_a_reply_is_routed_by_its_source_address_too(talks: Talks) -> None:
-    """As tc asks for its way: rules may lead what has the Service's address elsewhere."""
+    """As in tc, routing rules may select the Service's address as source."""
     uplink, seen = talks
     for key, each in seen.items():
         family = f"-{key[0]}"
@@ -377,7 +377,9 @@ def test_a_reply_is_routed_by_its_source_address_too(talks: Talks) -> None:
 
 
 def test_a_tunnelled_request_is_routed_as_a_packet_of_the_node(talks: Talks, outer: int) -> None:
-    """As the VXLAN device asks: rules of what comes in by the uplink are not about the outer packet."""
+    """The VXLAN device does the same: rules about the uplink as input do not apply to the outer
+    packet.
+    """
     uplink, seen = talks
     (each, *_) = seen.values()
     for device, verdict in ((UPLINK, TX), ("lo", PASS)):
@@ -394,7 +396,9 @@ REDIRECT = 4
 
 
 def test_a_packet_leaves_by_another_uplink_only_if_the_uplink_runs_xdp(talks: Talks) -> None:
-    """Where the same runs the program: what a driver sends, another one need not take."""
+    """The other uplink must run the program in the same mode. Not every driver accepts redirected
+    frames.
+    """
     uplink, seen = talks
     other = uplink.lab.device("pod-a")
     ifindex = uplink.lab.at["a"].within(lambda: socket.if_nametoindex(other))
@@ -422,7 +426,7 @@ REDIRECTED = 7  # TC_ACT_REDIRECT
 def test_random_headers_leave_as_tc_and_the_device_send_them(
     talks: Talks, outer: int, seed: int
 ) -> None:
-    """Frames with other bytes in their headers: those that it sends on hold what tc makes of them."""
+    """Random bytes in the headers: every frame that XDP sends equals the frame that tc makes."""
     uplink, seen = talks
     chance, taken = Random(seed), 0
     inside_at = 50 if outer == 4 else 70

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""XDP at a real node's uplink, on the wire: attached, replaced, taken off, and beside others."""
+"""XDP at a real node's uplink, on the wire: attached, replaced, detached, and beside other
+programs.
+"""
 
 import os
 import socket
@@ -107,7 +109,7 @@ def test_streams_arrive_whole(lab: TwoNodes, bundle: Path, family: int, way_back
 def test_datagrams_cross_a_tunnel_of_either_family(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
-    """Answered straight, so that this node never hears of it; the outer family is the nodes'."""
+    """Replies go directly, so this node never sees them. The nodes' family is the outer one."""
     loaded(lab, bundle, "dsr", outer=(family,))
     server, client = (
         lab.server("pod-b", family, UDP, TARGET),
@@ -133,7 +135,7 @@ def test_datagrams_cross_a_tunnel_of_either_family(
 def test_packets_with_offloaded_checksums_arrive_through_tc(
     lab: TwoNodes, bundle: Path, family: int, way_back: Outside
 ) -> None:
-    """On veths nobody finishes them before the end: such packets go by tc, and all arrive right."""
+    """A veth never completes checksums. Such packets pass to tc, and all arrive intact."""
     lab.offload(tx=True, segments=True)
     loaded(lab, bundle, way_back)
     listening = lab.server("pod-b", family, TCP, TARGET)
@@ -150,7 +152,7 @@ def test_packets_with_offloaded_checksums_arrive_through_tc(
 def test_a_sender_above_the_tunnels_mtu_gets_an_icmp_error(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
-    """By tc, as without XDP; and what is cut arrives."""
+    """The error comes from tc, as without XDP. Fragmented packets arrive."""
     loaded(lab, bundle)
     server, client = (
         lab.server("pod-b", family, UDP, TARGET),
@@ -263,7 +265,7 @@ def foreign(
 
 @pytest.mark.waits
 def test_the_driver_runs_the_xdp_program(lab: TwoNodes, bundle: Path, tmp_path: Path) -> None:
-    """That of a veth tells the other end of what it sends only if a program runs there, too."""
+    """A veth passes frames to its peer's XDP only if the peer runs a program too."""
     ends = {f"to-{node}": "router" for node in ("a", "b")}
     with foreign(lab, bundle, tmp_path / "foreign", ends, NATIVE):
         loaded(lab, bundle, mode="native")

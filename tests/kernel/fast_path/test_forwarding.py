@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handing over from pod to pod, packet by packet: what changes in one, and what stays with the stack."""
+"""The fast path between pods, packet by packet: what changes in a packet, and what takes the stack
+path.
+"""
 
 import struct
 from collections.abc import Iterator
@@ -92,7 +94,7 @@ def test_a_redirected_packet_changes_in_macs_and_hop_limit_only(
 
 
 def test_every_ipv4_header_checksum_is_updated_correctly(pair: Pair) -> None:
-    """Each carry of the incremental change: sums around 0x0000, 0xfeff and 0xffff."""
+    """Each carry of the incremental update: checksums around 0x0000, 0xfeff and 0xffff."""
     pair.node.load(pair.node.policy().allow("a", "b", tcp_port(80)))
     pair.open()
     seen = set()
@@ -156,7 +158,7 @@ def test_udp_and_icmp_echoes_are_redirected(pair: Pair, family: int) -> None:
 def test_a_frame_that_arrives_with_another_mac_enables_no_fast_path(
     pair: Pair, family: int
 ) -> None:
-    """The stack sends to whom it finds the address at, which need not be the pod."""
+    """The stack sends to the neighbour of the address, which need not be the pod."""
     pair.node.load(pair.node.policy().allow("a", "b", tcp_port(80)))
     sent = pair.frame("a", tcp(1000, 80, SYN), family=family)
     assert pair.send("a", sent).verdict == NEXT
@@ -277,7 +279,7 @@ def test_a_load_with_the_stack_option_redirects_nothing(pair: Pair) -> None:
 
 
 def test_a_packet_to_a_peer_in_the_nodes_namespace_is_not_redirected(node: NodeUnderTest) -> None:
-    """Where the kernel would drop what is handed over."""
+    """The kernel would drop a redirected packet there."""
     pair = Pair(node)
     node.load(node.policy().allow("a", "b", tcp_port(80)))
     pair.open()
@@ -286,7 +288,9 @@ def test_a_packet_to_a_peer_in_the_nodes_namespace_is_not_redirected(node: NodeU
 
 @families
 def test_a_change_of_policy_decides_again_and_keeps_the_fast_path(pair: Pair, family: int) -> None:
-    """As a firewall of the host, which has not seen what was handed over, would be in its way."""
+    """A stateful firewall of the host has not seen the redirected packets and could drop later
+    ones.
+    """
     policy = pair.node.policy().allow("a", "b", tcp_port(80))
     pair.node.load(policy)
     pair.open(family)
@@ -326,7 +330,7 @@ def test_a_packet_to_a_missing_device_takes_the_stack_path(pair: Pair) -> None:
 def test_a_redirected_packet_moves_its_connection_to_the_established_table(
     pair: Pair, family: int
 ) -> None:
-    """It moves to the table that evicts nothing, and back it is still known."""
+    """The entry is found in that table afterwards. Other packets cannot evict it."""
     pair.node.load(pair.node.policy().allow("a", "b", tcp_port(80)))
     pair.open(family)
     reply = pair.frame("b", tcp(80, 1000, SYN | ACK), family=family)

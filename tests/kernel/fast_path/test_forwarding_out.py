@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Between a pod and somebody who is not of its node, past the node's stack.
+"""The fast path between a pod and hosts beyond its node.
 
-Real packets, and how many of them the stack has forwarded.
+Real packets, and counts of packets that the stack forwarded.
 """
 
 import socket
@@ -109,7 +109,7 @@ def test_established_connections_bypass_the_stack_in_both_directions(
 def test_a_packet_that_the_host_routes_by_mark_takes_the_stack_path(
     lab: TwoNodes, opened: Path, family: int
 ) -> None:
-    """As policy routing does it; a mark that no rule of routing reads says nothing."""
+    """Policy routing uses such marks. A mark that no routing rule reads has no effect."""
     filters = "iptables" if family == 4 else "ip6tables"
     marked = ("-t", "mangle", "-A", "PREROUTING", "-i", lab.device("pod-a"), "-j", "MARK")
     lab.run("a", filters, *marked, "--set-mark", "0x10")
@@ -289,7 +289,7 @@ def test_a_service_with_a_remote_endpoint_takes_the_fast_path(
 @pytest.mark.waits
 @families
 def test_snat_works_beside_the_fast_path(lab: TwoNodes, opened: Path, family: int) -> None:
-    """Its answers come by the stack, so that what is sent goes there, too."""
+    """Replies take the stack path, so requests do too."""
     lab.load("a", opened, None, masquerade=Masquerade(range(50000, 51000)))
     talk = Talk(lab, family, "client1")
     assert talk.asks(N)
@@ -363,7 +363,7 @@ def test_a_locked_mtu_is_respected_as_routes_change(
 def test_a_return_path_by_a_device_that_is_no_uplink_keeps_the_stack_path(
     lab: TwoNodes, opened: Path, family: int
 ) -> None:
-    """The way back is by a device that is no uplink: what comes by the uplink is forged."""
+    """The return path is by a device that is no uplink. A packet by the uplink is forged."""
     lab.load("a", opened, None)
     talk = Talk(lab, family, "client1")
     assert talk.asks(3)

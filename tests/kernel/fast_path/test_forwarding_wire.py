@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handing over real connections: nothing leaves by the receiver's device, and all of it arrives."""
+"""The fast path with real connections: all data arrives, and none leaves by the receiver's device."""
 
 import array
 import os
@@ -213,7 +213,7 @@ def test_every_packet_on_the_stack_path_leaves_by_the_receivers_device(
 def test_streams_arrive_whole_with_and_without_offloads(
     node: NodeUnderTest, wire: Wire, family: int, sums: bool, gso: bool, there: str
 ) -> None:
-    """Without sums the kernel makes no large packets either way it is set."""
+    """Without checksum offload, the kernel makes no large packets with either setting."""
     host, port = THERE[there]
     node.load(node.policy().allow("a", "b", tcp_port(port)), services=web(B))
     for pod in LOCAL:
@@ -239,7 +239,7 @@ def test_streams_arrive_whole_with_and_without_offloads(
 def test_segments_above_the_receivers_mtu_get_an_error_from_the_stack(
     node: NodeUnderTest, wire: Wire
 ) -> None:
-    """The sender learns of the receiver's MTU, however large the packets that it makes are."""
+    """The sender learns the receiver's MTU, however large its packets are."""
     node.load(node.policy().allow("a", "b", tcp_port(80)))
     with ExitStack() as owned:
         connection = _connected(wire, 4, owned)
@@ -269,7 +269,7 @@ def test_a_change_of_policy_ends_a_redirected_connection(
 def test_a_redirected_connection_ends_when_its_pod_is_removed(
     node: NodeUnderTest, wire: Wire
 ) -> None:
-    """First its device, then its place in the endpoints file."""
+    """First the pod's device is removed, then its entry in the endpoints file."""
     policy = node.policy().allow("a", "b", tcp_port(80))
     node.load(policy)
     with ExitStack() as owned:

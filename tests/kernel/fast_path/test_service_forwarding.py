@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handing over connections to Services between two pods of a node, packet by packet.
+"""The fast path for connections to Services between two pods of a node, packet by packet.
 
-Each frame that is handed over is translated and readdressed in one go: it equals the frame that is
-built for the other end, with right checksums, only if all of that was done.
+One hook translates and readdresses each redirected frame. The frame equals the expected frame, with
+right checksums, only if both were done.
 """
 
 from dataclasses import replace
@@ -123,7 +123,7 @@ def test_each_direction_is_redirected_after_a_packet_of_it_arrived(
 def test_a_changed_source_port_is_translated_in_both_directions(
     pair: ServicePair, family: int
 ) -> None:
-    """The pod has the port for the endpoint itself, too."""
+    """The pod uses the same port for a direct connection to the endpoint."""
     load(pair)
     direct = pair.frame("a", tcp(4000, TARGET, SYN), family=family)
     assert pair.send("a", direct).verdict == NEXT
@@ -179,7 +179,7 @@ LEFT = {
 def test_stack_path_packets_are_the_same_as_without_the_fast_path(
     pair: ServicePair, reason: str
 ) -> None:
-    """What is sent to the Service is translated and no more, an answer is as it came."""
+    """A packet to the Service is only translated, and a reply is unchanged."""
     family, build = LEFT[reason]
     load(pair)
     pair.shake_hands(family)
@@ -249,7 +249,7 @@ def test_a_change_of_policy_decides_again_and_keeps_the_fast_path(
 def test_a_reply_may_be_the_first_packet_after_a_change_of_policy(
     pair: ServicePair, family: int
 ) -> None:
-    """The front is older than the entry proper then, and is decided again when it is met."""
+    """The pre-NAT entry has the older epoch then. Its next packet decides it again."""
     load(pair)
     pair.shake_hands(family)
     pair.node.load(pair.node.policy().allow("a", "b", tcp_port(TARGET)))
@@ -301,7 +301,7 @@ def test_a_forged_reset_of_another_pod_ends_no_connection(pair: ServicePair, fam
 def test_fragments_of_a_reply_pass_before_the_first_one_has_arrived(
     pair: ServicePair, family: int
 ) -> None:
-    """The stack may hold the first one until it has all of them (nf_defrag_ipv4 and 6)."""
+    """The stack may hold the first one until all are there (nf_defrag_ipv4 and nf_defrag_ipv6)."""
     load(pair, "UDP")
     pair.stack_brings("b", pair.send("a", pair.asks(udp(4000, PORT, b"abc"), family)))
     pair.stack_brings("a", pair.send("b", pair.answers(udp(TARGET, 4000, b"xyz"), family)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fragments follow their first one (semantics A27), and IPv6's headers are walked within a bound."""
+"""Fragments follow their first one (semantics A27). The walk over IPv6 headers is bounded."""
 
 import pytest
 
@@ -77,7 +77,7 @@ def test_later_fragments_of_a_denied_first_are_dropped(node: NodeUnderTest, fami
 def test_a_known_connection_records_its_first_fragments_too(
     node: NodeUnderTest, family: int
 ) -> None:
-    """Also the first packet after a change of policy, also if it is a reply."""
+    """Also the first packet after a change of policy, and a reply."""
     policy = node.policy().allow("b", "a", service(1, 5000))
     node.load(policy)
     assert node.sent_by("b", frame(B, A, udp(53, 5000), family=family))
@@ -148,7 +148,7 @@ OPTIONS = [
 def test_an_ipv4_packet_passes_or_is_dropped_by_its_options(
     node: NodeUnderTest, options_: bytes, reason: str | None
 ) -> None:
-    """The node may accept source routes: b, which is allowed, would only be on the way to c."""
+    """The node may accept source routes. B is allowed, and would only be a hop on the path to c."""
     node.load(node.policy().allow("a", "b", udp_port(53)))
     packet = frame(A, B, udp(5000, 53), options=options_)
     assert node.sent_by("a", packet) == (reason is None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fragments in any order on real wires: what policy allows arrives whole, and nothing else does."""
+"""Fragments in any order on real wires: allowed datagrams arrive whole, and no others."""
 
 import itertools
 import os
@@ -173,7 +173,7 @@ def test_reassembly_takes_no_additional_hop(
 def test_no_fragment_is_larger_than_the_sent_ones(
     node: NodeUnderTest, wire: ServiceWire, family: int
 ) -> None:
-    """With "don't fragment", too, which IPv4's fragments lose here as behind any firewall."""
+    """Also with "don't fragment", which IPv4 fragments lose here as behind any firewall."""
     node.load(node.policy().allow("a", "b", udp_port(53)), reassemble=True)
     server = wire.server("b", family, UDP, 53)
     seen = _captured(wire, "b")
@@ -204,7 +204,7 @@ def test_fragments_behind_destination_options_are_reassembled(
 def test_fragments_pass_a_service_in_both_directions(
     node: NodeUnderTest, wire: ServiceWire, family: int
 ) -> None:
-    """The client's fragments to the Service, and the endpoint's from elsewhere, in any order."""
+    """The client's fragments to the Service and the endpoint's replies, in any order."""
     policy = node.policy().allow("a", "b", ANY).allow("a", "c", ANY)
     for endpoint in ("b", "c"):
         node.load(policy, services=udp_service(endpoint), reassemble=True)
@@ -298,7 +298,7 @@ def test_a_denied_second_first_fragment_brings_no_data_in(
 def test_a_tiny_first_fragment_does_not_bypass_policy(
     node: NodeUnderTest, wire: ServiceWire, family: int
 ) -> None:
-    """TCP whose first fragment has no flags: they are not put together before they are asked for."""
+    """A first fragment of TCP without flags. It is dropped before reassembly."""
     node.load(node.policy().allow("a", "b", udp_port(53)), reassemble=True)
     sender = Sender(wire, "a", HOSTS["b"], family)
     segment = bytes.fromhex("1388003500000001000000005002200000000000") + bytes(600)
@@ -316,7 +316,7 @@ def test_a_tiny_first_fragment_does_not_bypass_policy(
 def test_a_pod_cannot_complete_the_datagram_of_another_pod(
     node: NodeUnderTest, wire: ServiceWire, family: int
 ) -> None:
-    """The first one, with a's address from c's device, or b's; or from a's own with another MAC."""
+    """A first fragment with a's address from the device of c or b, or from a's with another MAC."""
     policy = node.policy().allow("a", "b", udp_port(53)).allow("c", "b", udp_port(53))
     node.load(policy, reassemble=True)
     server = wire.server("b", family, UDP, 53)

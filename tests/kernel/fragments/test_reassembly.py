@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The namespace where fragments are put in order comes and goes with the loads that ask for it."""
+"""The namespace for reassembly exists while a load asks for it."""
 
 import errno
 import socket
@@ -108,7 +108,7 @@ def test_the_command_enables_reassembly_and_status_counts_fragments(
 def test_a_first_fragment_follows_later_ones_that_were_sent_to_reassembly(
     node: NodeUnderTest,
 ) -> None:
-    """And whoever came first straight away takes all others along."""
+    """If the first fragment arrives first, the others take its path."""
     node.load(policy(node), reassemble=True)
     for family in (4, 6):
         assert node.answered("a", later(A, B, family))[0] == REDIRECT

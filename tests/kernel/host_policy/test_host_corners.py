@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Corners of policies on the node itself: which addresses are its own, and ports that a load closes."""
+"""Corners of host policy: which addresses are the node's, and ports that a load closes."""
 
 from pathlib import Path
 
@@ -86,7 +86,7 @@ def test_a_pod_on_the_hosts_network_does_not_take_the_nodes_address(
 def test_external_packets_to_loopback_addresses_are_dropped(
     node: NodeUnderTest, there: str
 ) -> None:
-    """With route_localnet the host's stack would take it for its own."""
+    """With route_localnet the host's stack would accept them."""
     family = 6 if ":" in there else 4
     sent = frame(WORLD, NODE, tcp(4000, 80, SYN), family=family, daddr=there)
     odd = frame(WORLD, NODE, raw(TCP, b"\0\1"), family=family, daddr=there)
@@ -102,7 +102,7 @@ def test_external_packets_to_loopback_addresses_are_dropped(
 def test_a_load_closes_a_failsafe_port_at_its_switch(
     node: NodeUnderTest, family: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever else of the sweep fails: nothing is remembered under the new policy."""
+    """The rest of the sweep fails. No connection is recorded under the new policy."""
     loaded(node, open_ports={"inbound": "tcp:2222"})
     syn = tcp(4000, 2222, SYN)
     assert comes(node, syn, family)

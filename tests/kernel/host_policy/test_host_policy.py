@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policies that guard the node itself: every packet at the uplink that goes to it or comes from it."""
+"""Host policy: every packet at the uplink that goes to the node or comes from it."""
 
 import json
 from functools import partial
@@ -275,7 +275,7 @@ def test_forwarded_packets_are_not_decided_by_host_policy(node: NodeUnderTest, f
 
 @families
 def test_replies_to_packets_behind_the_hosts_snat_pass(node: NodeUnderTest, family: int) -> None:
-    """Masquerade: the packet has the node's address, and did not begin here."""
+    """The packet has the node's address, but the node did not open the connection."""
     loaded(node)
     there, back = tcp(5000, 8080, SYN), tcp(8080, 5000, SYN | ACK)
     assert not goes(node, there, family), "the node itself may not"
@@ -336,7 +336,7 @@ def test_a_reset_of_the_peer_shortens_a_forwarded_connection(
 def test_replies_without_ports_are_decided_as_packets_to_the_node(
     node: NodeUnderTest, family: int
 ) -> None:
-    """No socket tells that the node itself would not take them."""
+    """No socket shows that the node itself would not take them."""
     loaded(node)
     odd = raw(GRE, bytes(8))
     assert node.goes_out(frame(NODE, WORLD, odd, family=family), pod="a")
@@ -463,7 +463,7 @@ def test_only_nodes_send_to_the_tunnel_port(node: NodeUnderTest, family: int) ->
 def test_a_process_of_the_node_that_sets_a_policyc_mark_does_not_bypass_policy(
     node: NodeUnderTest, family: int
 ) -> None:
-    """Whoever has CAP_NET_RAW may set one (SO_MARK)."""
+    """A process with CAP_NET_RAW may set a mark (SO_MARK)."""
     loaded(node)
     sent = frame(NODE, WORLD, tcp(4000, 80, SYN), family=family)
     with bpf_syscall.obj_get(node.pins.hook("pc_to_uplink")) as fd:

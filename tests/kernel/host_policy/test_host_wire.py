@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node that policies guard, on the wire: its own sockets, its pods, clients outside, another node."""
+"""A node under host policy on the wire: its sockets, its pods, external clients, another node."""
 
 import socket
 from pathlib import Path
@@ -105,7 +105,7 @@ def test_the_node_reaches_only_allowed_ports(lab: TwoNodes, bundle: Path, family
 def test_the_node_is_refused_where_no_process_listens(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
-    """By an ICMP error about what it sent, and by a reset."""
+    """It gets an ICMP error about its packet, or a reset."""
     lab.load("a", bundle, None)
     asking = lab.open_socket("a", family, UDP)
     asking.connect((address("client2", family), OUT))
@@ -222,7 +222,7 @@ def test_a_pod_reaches_its_node_where_host_policy_allows(
 @pytest.mark.waits
 @families
 def test_services_pass_nodes_under_host_policy(lab: TwoNodes, tmp_path: Path, family: int) -> None:
-    """A client's packets are handed from a to b, which both have nothing open but failsafe ports."""
+    """Node a forwards a client's packets to node b. Both have only failsafe ports open."""
     closed = "".join(
         f"""\
 ---

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node generates for its own pods passes, but for what a rule denies just that (semantics A22).
+"""Packets of a node to its own pods pass unless a rule denies exactly them (semantics A22).
 
-By real sockets of the node and its pod, under policies of Cilium's kinds.
+Real sockets of the node and its pod, under Cilium policies.
 """
 
 import errno
@@ -141,7 +141,7 @@ def pings(lab: TwoNodes, family: int) -> bool:
 def test_a_node_reaches_its_pod_unless_a_rule_denies_the_node(
     lab: TwoNodes, bundles: Bundles, family: int, name: str
 ) -> None:
-    """Blocks of addresses do not name it, whatever address it has."""
+    """Address blocks do not select the node, whatever its address."""
     lab.load("a", bundles(name), None)
     is_shut = name in DENYING
     assert (connects(lab, family, SHUT) is None) is is_shut
@@ -156,14 +156,14 @@ def test_a_node_reaches_its_pod_unless_a_rule_denies_the_node(
 def test_only_rules_without_ports_deny_an_echo_request_of_the_node(
     lab: TwoNodes, bundles: Bundles, family: int, name: str
 ) -> None:
-    """Is none of the ports that a rule names, and all that a rule without ports does."""
+    """A rule with ports does not match it. A rule without ports does."""
     lab.load("a", bundles(name), None)
     assert pings(lab, family) is (name == "host")
 
 
 @families
 def test_a_pod_still_reaches_its_node(lab: TwoNodes, bundles: Bundles, family: int) -> None:
-    """And is answered, though no connection to it is allowed."""
+    """The node answers, though no connection to the pod is allowed."""
     lab.load("a", bundles("everything"), None)
     listening = lab.server("a", family, TCP, OPEN)
     made = lab.connect("pod-a", family, address("a", family), OPEN)
@@ -175,7 +175,7 @@ def test_a_pod_still_reaches_its_node(lab: TwoNodes, bundles: Bundles, family: i
 def test_an_address_of_the_node_that_no_file_lists_is_the_nodes(
     lab: TwoNodes, bundles: Bundles, family: int
 ) -> None:
-    """As of a bridge, from which the kubelet's probes come."""
+    """For example a bridge's address, from which the kubelet's probes come."""
     other = "10.10.1.1" if family == 4 else "fd10:1::1"
     lab.at["a"].network.add_address("lo", f"{other}/{32 if family == 4 else 128}")
     lab.load("a", bundles("host"), None)
@@ -189,7 +189,7 @@ def test_an_address_of_the_node_that_no_file_lists_is_the_nodes(
 def test_a_revoked_connection_of_the_node_passes_nothing(
     lab: TwoNodes, bundles: Bundles, family: int, first: str, before: str | None
 ) -> None:
-    """And goes on once it is allowed again."""
+    """The connection continues once the policy allows it again."""
     if before:
         lab.load("a", bundles(before), None)
     revoked = connects(lab, family, SHUT)
@@ -209,7 +209,7 @@ def test_a_revoked_connection_of_the_node_passes_nothing(
 def test_a_revoked_connection_from_an_unlisted_address_of_the_node_passes_nothing(
     lab: TwoNodes, bundles: Bundles, family: int, name: str
 ) -> None:
-    """Whoever goes on: a policy that is asked about that address alone would allow it."""
+    """Either end sends. A policy decision about that address alone would allow the packet."""
     other = "10.10.1.1" if family == 4 else "fd10:1::1"
     lab.at["a"].network.add_address("lo", f"{other}/{32 if family == 4 else 128}")
     lab.load("a", bundles("open"), None)
@@ -248,7 +248,7 @@ def test_a_revoked_connection_of_the_node_is_reset_with_the_option(
 def test_a_connection_through_a_service_does_not_bypass_a_rule_about_the_node(
     lab: TwoNodes, bundles: Bundles, family: int, name: str
 ) -> None:
-    """Each packet of the route to Services is asked about, also after the policy has changed."""
+    """Each packet by the route to Services is decided, also after a change of policy."""
     loaded = {"services": services("pod-a"), "service_cidr": CIDRS}
 
     def asks_service() -> bool:
@@ -277,7 +277,7 @@ def test_a_connection_through_a_service_does_not_bypass_a_rule_about_the_node(
 
 
 def test_the_state_word_records_rules_about_the_own_node(lab: TwoNodes, bundles: Bundles) -> None:
-    """Of a bundle with such a rule alone; attest knows the node's own record and the bit."""
+    """Only for a bundle with such a rule. Attest knows the node's record and the bit."""
     pins = Pins(lab.bpffs("a"))
 
     def attested() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lab is there while its context is open, and nothing of it afterwards."""
+"""A lab exists while its context is open, and leaves nothing behind."""
 
 import json
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traffic in a lab without policy arrives; what the node drops or refuses is told apart."""
+"""Traffic in a lab without policy arrives. The probe distinguishes dropped from refused packets."""
 
 import itertools
 import subprocess
@@ -135,7 +135,7 @@ def test_an_end_must_exist_and_have_the_family(lab: Lab) -> None:
 
 
 def test_only_probes_without_an_answer_are_repeated(lab: Lab) -> None:
-    """With no second round, the first one's word is the last."""
+    """Without a second round, the first answer is final."""
     replace_route(lab.node, ENDPOINTS[2], "blackhole")
     probes = matrix(["shop/web", "shop/db"])
     brief = [Round((0.1,), 64)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attaching beside others: theirs run before and after ours, and ours is replaced in place."""
+"""Hooks attach beside foreign programs, which run before and after them, and are replaced in place."""
 
 import shutil
 import struct
@@ -101,7 +101,7 @@ def foreign(node: NodeUnderTest, tmp_path: Path) -> Iterator[Callable[[], Foreig
 def test_programs_of_others_run_before_and_after_ours(
     node: NodeUnderTest, foreign: Callable[[], Foreign], mode: Mode
 ) -> None:
-    """Ours passes by "next": an "ok" would silently disable whoever is behind it."""
+    """The hooks return "next". An "ok" would silently disable the programs behind them."""
     device = node.ifindex["pca"]
     before, after, first_filter, last_filter = foreign(), foreign(), foreign(), foreign()
     before.attach_tcx(device)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Endpoints of Services come and go 200 times a second, and packets are sent to them all the while."""
+"""Endpoints of Services change 200 times a second while packets are sent to them."""
 
 import random
 import threading
@@ -174,8 +174,8 @@ def steady_connections(node: NodeUnderTest) -> dict[int, Host]:
 def test_connections_survive_and_removed_endpoints_receive_nothing_under_churn(
     node: NodeUnderTest, follower: Follower, services: int, changes: int
 ) -> None:
-    """What is open to an endpoint that stays is never broken. Nothing is sent to an endpoint once it was
-    acknowledged that the endpoint is gone: not of what is open, not of what begins.
+    """A connection to an endpoint that stays never breaks. Once the removal of an endpoint is
+    acknowledged, it receives no packet: neither of an open connection nor of a new one.
     """
     dice = random.Random(1)
     follower.tell(*told([*churning(services), *web(SECOND, C)]))

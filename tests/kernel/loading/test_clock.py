@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The datapath's clock: ticks that the loader has told the rate of."""
+"""The datapath's clock: the loader writes the rate of the kernel's ticks."""
 
 import struct
 import time
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.kernel
 
 
 def test_ticks_advance_at_the_written_rate() -> None:
-    """Each look at the ticks lies between two at the clock, as a busy machine may come between."""
+    """Each reading of the ticks lies between two of the clock, because a busy machine may delay it."""
     before, first, after = time.monotonic(), ticks.ticks(), time.monotonic()
     time.sleep(1)
     least, since = time.monotonic() - after, ticks.since(first)

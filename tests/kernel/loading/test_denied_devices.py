@@ -78,7 +78,7 @@ FROM_POD = {
 def test_nothing_passes_a_device_without_an_endpoint(
     commands: Commands, wire: ServiceWire, mode: Mode
 ) -> None:
-    """The node's own frames neither: it is answered by no pod that has no policy."""
+    """The node's own frames do not pass either, so no pod without a policy answers the node."""
     node = commands.node
     new = NewPod(node, wire)
     mark = b"a frame of the node"
@@ -109,7 +109,7 @@ def test_nothing_passes_a_device_without_an_endpoint(
 def test_no_neighbour_is_discovered_through_a_denied_device(
     commands: Commands, wire: ServiceWire, mode: Mode
 ) -> None:
-    """In either direction: no entry of a neighbour becomes reachable."""
+    """In either direction: no neighbour entry becomes reachable."""
     new = NewPod(commands.node, wire)
     for address in (NEW.ip4, NEW.ip6):
         ip("neigh", "del", address, "dev", DEVICE)
@@ -121,7 +121,7 @@ def test_no_neighbour_is_discovered_through_a_denied_device(
 
 
 def test_only_devices_without_an_endpoint_are_denied(commands: Commands) -> None:
-    """Not loopback, uplinks, pods' devices or our own, whatever the pattern says."""
+    """Whatever the pattern, not loopback, uplinks, devices of pods or of policyc."""
     node = commands.node
     node.node_addresses = (NODE.ip4, NODE.ip6)
     node.other_nodes = {"node-2": ("192.0.2.2",)}

@@ -113,7 +113,7 @@ def test_a_device_is_denied_when_it_gets_a_name_that_matches(
 
 
 def test_a_recreated_device_of_a_pod_is_denied(commands: Commands) -> None:
-    """It is another device, of which the load knows nothing but the name."""
+    """It is a new device. The load knows only its name."""
     load(commands, *DENY, "--deny-devices", "pc?")
     with following(commands):
         ip("link", "del", "pcb")
@@ -184,7 +184,7 @@ def test_the_command_is_refused_without_devices_to_follow(commands: Commands) ->
 def test_a_wait_for_another_command_is_reported_once(
     commands: Commands, words: tuple[str, ...]
 ) -> None:
-    """And again where it waits again; what is no wait is silent."""
+    """A later wait is reported again. Without a wait there is no message."""
     load(commands)
     said = "note: a load is in progress; waiting until it ends\n"
     state = StateDir(commands.node.bpffs)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a host lacks is said plainly, with what to do about it, and exit code 3."""
+"""A missing feature of the host is reported with its remedy and exit code 3."""
 
 import ctypes
 import os

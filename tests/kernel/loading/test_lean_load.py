@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a load and a status import: half of the time of a small load was the import of pyroute2."""
+"""The imports of load and status: pyroute2 took half of the time of a small load."""
 
 import json
 import re

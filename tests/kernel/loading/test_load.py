@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loading, replacing, failing, unloading: one generation is in force at any time, or none."""
+"""Load, replace, fail, unload: at any time one generation is in force, or none."""
 
 import shutil
 import struct
@@ -231,7 +231,7 @@ FAILURES = [
 def test_the_previous_generation_stays_after_a_load_that_failed_because(
     node: NodeUnderTest, variant: Callable[..., Path], fail: Callable[..., None], message: str
 ) -> None:
-    """... the generation before goes on, and nothing of the other is left."""
+    """Nothing of the failed generation is left."""
     node.load(node.policy().allow("a", "b", tcp_port(80)))
     before = node.status()
     pins = _pins(node)
@@ -257,7 +257,6 @@ FIRST = [case for case in FAILURES if case[1] is not _fail_by_other_maps]
 def test_nothing_is_left_after_a_first_load_that_failed_because(
     node: NodeUnderTest, variant: Callable[..., Path], fail: Callable[..., None], message: str
 ) -> None:
-    """... there is nothing at all."""
     with pytest.raises(NodeError, match=message):
         fail(node, variant)
     assert node.status() is None
@@ -312,7 +311,7 @@ def _attached(node: NodeUnderTest) -> bool:
 
 
 def test_replacing_loses_no_packet(node: NodeUnderTest) -> None:
-    """Known connections and new ones, on one CPU while the other loads."""
+    """Established and new connections, on one CPU while another loads."""
     policy = node.policy().allow("a", "b", ANY)
     node.load(policy)
     assert node.sent_by("a", frame(A, B, tcp(1000, 80, SYN)))
@@ -362,7 +361,7 @@ def test_unload_is_idempotent(node: NodeUnderTest) -> None:
 
 
 def test_a_bpffs_mounted_at_the_root_itself_is_kept(node: NodeUnderTest, tmp_path: Path) -> None:
-    """The folders that tc makes there are passed over."""
+    """The folders that tc makes there are ignored."""
     at_mount = NodeUnderTest(tmp_path, node.objects, node.bpffs.parent)
     at_mount.ifindex = node.ifindex
     (node.bpffs.parent / "tc" / "globals").mkdir(parents=True)

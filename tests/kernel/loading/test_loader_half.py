@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that were killed half way, or had no room for their records."""
+"""Commands that were killed half way, or had no space for their records."""
 
 import shutil
 import subprocess

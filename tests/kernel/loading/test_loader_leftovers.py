@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What earlier loads left on devices: kept where a device lost its pod, else found and taken off."""
+"""Hooks of earlier loads: kept where a device lost its pod, otherwise found and detached."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -123,7 +123,7 @@ def test_hooks_of_a_device_without_a_pod_are_replaced_with_the_others(
 def test_the_sweep_of_a_load_killed_after_its_switch_is_completed(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, before: Mode, after: Mode, then: str
 ) -> None:
-    """What it had to take off is on record."""
+    """The record lists what the load had to detach."""
     node.load(node.policy(), mode=before)
     _killed(lambda: node.load(node.policy(), mode=after), "sweep", leftovers, monkeypatch)
     node.n_bundles += 1
@@ -139,7 +139,7 @@ def test_the_sweep_of_a_load_killed_after_its_switch_is_completed(
 def test_hooks_of_a_load_killed_before_its_switch_are_removed(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, mode: Mode
 ) -> None:
-    """The record in force does not know of its hooks."""
+    """The record in force does not list the hooks."""
     node.load(node.policy(), mode="tcx", entries=ONLY_A)
     _killed(lambda: node.load(node.policy(), mode=mode), "store", switch, monkeypatch)
     node.n_bundles += 1
@@ -178,7 +178,7 @@ def test_a_device_that_was_renamed_keeps_its_hooks(node: NodeUnderTest, mode: Mo
 
 
 def test_a_link_pinned_by_another_release_is_removed(node: NodeUnderTest) -> None:
-    """Its program is none that this release attaches: no load fails for it, and none leaves it."""
+    """No load of this release fails because of such a link, and every load removes it."""
     node.load(node.policy(), mode="tcx")
     strange = node.pins.link(node.ifindex["pcb"], "pc_from_elsewhere")
     with bpf_syscall.obj_get(node.pins.hook("pc_from_pod")) as fd:

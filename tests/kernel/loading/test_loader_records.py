@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records of a load that cannot be used any more: every command still works, or says what would."""
+"""Unusable records of a load: every command still works, or reports what would."""
 
 import json
 from collections.abc import Callable

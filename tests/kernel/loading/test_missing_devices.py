@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`node load --missing-devices skip`: a pod whose device is gone, or goes while it is attached to."""
+"""`node load --missing-devices skip`: a pod's device is missing, or disappears during the load."""
 
 import json
 from collections.abc import Callable
@@ -81,7 +81,7 @@ def test_status_shows_the_pods_without_a_device(commands: Commands) -> None:
 
 
 def test_the_address_of_a_pod_without_a_device_stays_protected(commands: Commands) -> None:
-    """The policy allows shop/b, so what claims its address from elsewhere must not pass."""
+    """Policy allows shop/b, so packets with its address from elsewhere must not pass."""
     node = commands.node
     ip("link", "del", "pcb")
     assert commands.load(_passes(node), *_skip("tcx"))[0] == 0
@@ -170,7 +170,7 @@ def test_the_first_load_skips_a_device_that_disappears(
 def test_a_device_that_disappears_after_its_attachment_is_missed_by_the_next_load(
     commands: Commands, monkeypatch: pytest.MonkeyPatch, mode: Mode, step: str
 ) -> None:
-    """The next load misses it; this one is as if the device had gone right after it."""
+    """To this load, the device disappears right after its end."""
     where: Step = (StateDir, "write", 0) if step == "record" else (switch, "store", 0)
     gone = _goes_before(where, monkeypatch)
     code, said = commands.load(_passes(commands.node), *_skip(mode))

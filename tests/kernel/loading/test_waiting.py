@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands while another one is at work: those that change the node wait, `node status` says so."""
+"""Concurrent commands: those that change the node wait, and `node status` says so."""
 
 import json
 import os
@@ -221,7 +221,7 @@ def test_a_wait_is_bounded(commands: Commands) -> None:
 
 
 def test_a_status_makes_no_load_fail(commands: Commands) -> None:
-    """Status looks at the lock; a load that does not wait at all comes between."""
+    """Status takes the lock briefly. A load without a wait comes in between."""
     command = [*commands.load_command(commands.node.policy()), "--wait", "0"]
     state = StateDir(commands.node.bpffs, DEFAULT_ROOT)
     stop = threading.Event()
@@ -244,7 +244,7 @@ def test_a_status_makes_no_load_fail(commands: Commands) -> None:
 
 @pytest.mark.parametrize("again", ["load", "unload"])
 def test_status_while_generations_change_is_never_an_error(commands: Commands, again: str) -> None:
-    """Records and pins of a generation go while status reads them."""
+    """Records and pins of a generation disappear while status reads them."""
     load = commands.load_command(commands.node.policy())
     assert policyc(load) == 0
 

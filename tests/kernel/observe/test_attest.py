@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`policyc node attest`: what was tampered with on a node is found and named, and nothing else is."""
+"""`policyc node attest` reports what was tampered with on a node, and nothing else."""
 
 import json
 import struct
@@ -129,7 +129,9 @@ def test_a_loaded_bundle_is_attested(running: Running, capfd: pytest.CaptureFixt
 def test_a_bundle_of_a_cluster_is_attested_with_its_proof(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Proved first from the same policies and cluster; those of one namespace take less time."""
+    """It is proved first from the same policies and cluster. Policies of one namespace take less
+    time.
+    """
     policies, cluster = str(SHOP / "policies" / "payments.yaml"), str(SHOP / "cluster")
     given = ["-f", policies, "--cluster", cluster]
     with OnANode(tmp_path, compiled(tmp_path / "bundle", *given)) as running:
@@ -162,7 +164,7 @@ def test_attest_reports_a_tampered_entry(
 def test_attest_reports_an_entry_for_an_unused_id(
     running: Running, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever gets the id 77 would be in a class."""
+    """A pod that got the id 77 would be in a class."""
     set_word(running.maps / "pc_class", struct.pack("=I", 77), 5)
     code, faults = running.attest(capfd)
     assert code == 1 and [fault.partition(":")[0] for fault in faults] == ["pc_class[77]"]
@@ -171,7 +173,7 @@ def test_attest_reports_an_entry_for_an_unused_id(
 def test_attest_reports_the_class_of_a_removed_pod(
     running: Running, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The load has taken it away. Left there, it would be the class of the pod that gets the id next."""
+    """The load deleted it. If left, it would be the class of the next pod with that id."""
     before = classes(running)
     file = json.loads(running.endpoints.read_text())
     file["endpoints"].pop()
@@ -225,7 +227,7 @@ def test_attest_reports_pods_that_the_file_no_longer_lists(
 def test_attest_reports_a_swapped_first_packet_program(
     running: Running, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The program of no policies at all, in the slot in force."""
+    """The program of an empty policy set, in the slot in force."""
     (tmp_path / "other.yaml").write_text(POLICIES.replace("port: 80, endPort: 90", "port: 81"))
     other = compiled(
         tmp_path / "other", "-f", str(tmp_path / "other.yaml"), "--rule-counters", "none"
@@ -247,7 +249,7 @@ def put_into_slot(running: Running, slot: int, program: int) -> None:
 def test_attest_reports_the_same_program_over_other_tables(
     running: Running, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Its tag is right; but it reads tables that nobody filled."""
+    """Its tag is right, but it reads empty tables."""
     word = switch.read(running.pins.map("pc_state"))
     with Object(running.bundle / POLICY_OBJECT, running.pins.maps) as loaded:
         loaded.load()
@@ -286,7 +288,7 @@ def test_attest_reports_resets_that_the_load_did_not_enable(
 def test_attest_reports_other_tables_that_are_pinned(
     running: Running, folder: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Under names that nobody uses, or in the place of the right ones."""
+    """Under unused names, or in the place of the right ones."""
     word = switch.read(running.pins.map("pc_state"))
     where = running.maps if folder == "generation" else running.pins.maps
     with Object(running.bundle / POLICY_OBJECT, running.pins.maps) as loaded:

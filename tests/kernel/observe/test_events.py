@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`log` and `audit`: what is written of which packets, how much at most, and who reads it."""
+"""`log` and `audit`: the events of packets, the bound on their number, and the reader."""
 
 import json
 import re

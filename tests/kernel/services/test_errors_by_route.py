@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ICMP errors about what the node has sent to a Service by the route to it, and was answered."""
+"""ICMP errors about the node's connections to a Service by the route, in both directions."""
 
 import socket
 
@@ -75,7 +75,7 @@ def comes_in(node: NodeUnderTest, sent: bytes) -> tuple[int, bytes]:
 def test_an_error_of_the_endpoint_reaches_the_node(
     node: NodeUnderTest, family: int, pod: str, host: Host, protocol: str, make, much: bool
 ) -> None:
-    """Where the route to the Service leads, as reverse path filters want it."""
+    """It arrives by the device of the route to the Service, as reverse path filters require."""
     loaded(node, host, protocol=protocol)
     first = (SYN,) if protocol == "TCP" else ()
     assert sends(node, to(VIP, make(4000, PORT, *first), family))
@@ -92,7 +92,7 @@ def test_an_error_of_the_endpoint_reaches_the_node(
 def test_an_error_of_a_router_reaches_the_node(
     node: NodeUnderTest, family: int, pod: str, host: Host
 ) -> None:
-    """Under its own address, and where it came in."""
+    """It keeps the router's address and input device."""
     loaded(node, host)
     assert sends(node, to(VIP, tcp(4000, PORT, SYN), family))
     about = error(family, quoted(NODE, host, tcp(4000, TARGET, SYN), family), much=True)

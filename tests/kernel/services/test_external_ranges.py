@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`--external-cidr` holds for later commands, and `node follow` sees what changes without an event."""
+"""`--external-cidr` stays in force for later commands. `node follow` notices changes without an
+event.
+"""
 
 import errno
 import ipaddress
@@ -105,7 +107,7 @@ def test_the_ranges_of_a_follower_hold_for_later_commands(commands: Commands) ->
 
 
 def test_a_follower_uses_the_ranges_of_the_services_command(commands: Commands) -> None:
-    """`node services` beside it: without an event, its own Services are in force again."""
+    """`node services` runs beside it. Without an event the follower's Services are in force again."""
     client = Client(commands.node)
     load(commands, *RANGES)
     with following(commands, streams="-") as follower:
@@ -163,7 +165,7 @@ def test_a_load_reports_that_the_ranges_are_lost(commands: Commands) -> None:
 def test_a_follower_notices_a_socket_that_opens_and_closes(
     commands: Commands, wire: ServiceWire, family: int
 ) -> None:
-    """At the node's own address, without an event of the watch."""
+    """The socket is at the node's own address. The watch sends no event."""
     client = Client(commands.node)
     commands.node.node_addresses = (NODE.ip4, NODE.ip6)
     load(commands)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pod that is an endpoint of its Service reaches itself: every frame, and real sockets."""
+"""A pod that is an endpoint of a Service reaches itself through it: every frame, and real sockets."""
 
 import socket
 from dataclasses import replace
@@ -60,7 +60,7 @@ HALF_A_MEGABYTE = 500_000
 
 @families
 def test_tcp_comes_back_from_the_reserved_address(node: NodeUnderTest, family: int) -> None:
-    """And no policy is asked: the pod may reach nobody."""
+    """No policy is asked: the pod may reach no other end."""
     node.load(node.policy(), services=web(A))
     for flags, data in ((SYN, b""), (ACK, b"odd"), (ACK, b""), (FIN | ACK, b"")):
         got = comes_back(node, to_vip(tcp(4000, PORT, flags, data), family))
@@ -189,7 +189,7 @@ def test_a_change_of_policy_does_not_affect_hairpin_connections(
 
 @families
 def test_fragments_follow_their_first(node: NodeUnderTest, family: int) -> None:
-    """There and back; each becomes, byte for byte, a piece of the datagram as the pod gets it."""
+    """In both directions. Each equals, byte for byte, a fragment of the datagram that the pod gets."""
     node.load(node.policy(), services=web(A, protocol="UDP", port=53))
     data = bytes(range(200))
     ends = (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who follows Services answers load balancers, as the node's endpoints are with each change."""
+"""`node follow` answers the health checks of load balancers from the node's endpoints."""
 
 import http.client
 import json
@@ -52,7 +52,9 @@ def kept(*pods: Host, **spec: object) -> list[JsonValue]:
 def test_health_checks_report_the_endpoints_of_the_node(
     node: NodeUnderTest, follower: Follower
 ) -> None:
-    """With the very change that is acknowledged; and by nobody when the command has ended."""
+    """The report changes with the acknowledged change. No process answers when the command has
+    ended.
+    """
     follower.tell(*told(kept(A, B)))
     follower.acknowledged()
     assert asked(4) == asked(6) == (200, 2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Endpoints chosen by Maglev's tables in the kernel: even, steady, and the same on every node."""
+"""The kernel chooses endpoints by Maglev tables: evenly, steadily, and alike on every node."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -122,7 +122,7 @@ def test_endpoints_of_the_node_have_a_table_of_their_own(
 def test_with_affinity_a_client_has_one_table_entry(
     node: NodeUnderTest, picks: Picks, family: int
 ) -> None:
-    """Also on a node that has never seen it."""
+    """Also on a node that has not seen the client before."""
     node.serve(steady(*HUNDRED, sessionAffinity="ClientIP"))
     ends = ends_of(picks, family, kind=OUTSIDE)
     by_client = [set(ends[at : at + FLOWS // 20]) for at in range(0, FLOWS, FLOWS // 20)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pod goes to the node port of another node: it is translated where it is sent, byte for byte."""
+"""A pod sends to the node port of another node: the pod's hook translates it, byte for byte."""
 
 import pytest
 
@@ -83,7 +83,7 @@ def to_node(payload: Payload, family: int = 4, node: Host = OTHER) -> bytes:
 @families
 @pytest.mark.parametrize("protocol", ["TCP", "UDP"])
 def test_request_and_reply_are_translated(node: NodeUnderTest, family: int, protocol: str) -> None:
-    """Policy is asked about the endpoint, and nothing else is open."""
+    """Policy decides about the endpoint, and allows nothing else."""
     node.load(node.policy().allow("a", "c", ANY), services=behind(C, protocol=protocol))
     for flags in (SYN, ACK, ACK, ACK):
         there = {"TCP": tcp(4000, TARGET, flags, b"odd"), "UDP": udp(4000, TARGET)}[protocol]
@@ -185,7 +185,7 @@ def test_a_node_port_without_endpoints_is_refused_from_the_nodes_address(
 def test_an_endpoint_that_equals_the_node_port_is_reached_untranslated(
     node: NodeUnderTest, family: int
 ) -> None:
-    """It is in that node's network, and listens there; at the port of a third node it is translated."""
+    """It is a hostNetwork pod of that node. At a third node's port it is reached translated."""
     places = [(OTHER, "node-2")]
     services = exposed(*places, externalIPs=[])
     for each in services[1:]:
@@ -212,7 +212,7 @@ def test_a_pod_that_is_the_only_endpoint_reaches_itself_through_the_node_port(
 
 @families
 def test_a_removed_node_ends_connections_to_its_node_port(node: NodeUnderTest, family: int) -> None:
-    """And whoever gets its number is not taken for it."""
+    """A node that gets the same number does not inherit them."""
     policy = node.policy().allow("a", "c", ANY)
     node.load(policy, services=behind(C))
     for flags in (SYN, ACK):
@@ -278,7 +278,7 @@ def test_fragments_follow_their_first(node: NodeUnderTest, family: int) -> None:
 def test_an_endpoint_on_the_pods_node_is_reached_directly(
     pair: ServicePair, node: NodeUnderTest, family: int
 ) -> None:
-    """The way by the other node would bring it back as spoofed."""
+    """Through the other node, its packets would return with a spoofed source."""
     pair.vip, pair.port = OTHER, NODE_PORT
     node.load(node.policy().allow("a", "b", ANY), services=behind(B))
     pair.shake_hands(family)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real pods go to the node port of another node, and reach endpoints of either."""
+"""Real pods send to the node port of another node, and reach endpoints on either node."""
 
 import socket
 from pathlib import Path
@@ -91,7 +91,7 @@ def test_a_pod_reaches_the_endpoint_of_a_node_port_directly(
 def test_a_pod_with_the_endpoint_on_its_own_node_sends_nothing_to_the_other_node(
     lab: TwoNodes, bundles: dict[str, Path], family: int
 ) -> None:
-    """Here it is the pod itself."""
+    """Here the endpoint is the pod itself."""
     for node in NODES:
         lab.load(node, bundles["pods"], services("pod-a"))
     wire = lab.capture("a", UPLINK)

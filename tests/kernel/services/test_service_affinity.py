@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sessionAffinity ClientIP: a client's connections go to one endpoint, for as long as it is there."""
+"""sessionAffinity ClientIP: a client's connections go to one endpoint while that endpoint exists."""
 
 import struct
 from collections import Counter
@@ -187,7 +187,7 @@ def test_a_pod_stays_with_its_endpoint(node: NodeUnderTest, family: int) -> None
 def test_a_flood_of_clients_evicts_the_longest_idle_client_first(
     node: NodeUnderTest, picks: Picks
 ) -> None:
-    """A flood of clients fills the room there is, and no more; each still gets an endpoint."""
+    """A flood of clients fills the table and no more. Each client still gets an endpoint."""
     node.serve(sticky(*ENDPOINTS))
     for block in range(2):
         who = [f"10.{100 + block}.{i >> 8}.{i & 255}" for i in range(32768)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is given which endpoint: pods, clients outside, and those that another node has handed on."""
+"""Which endpoints pods, external clients and clients forwarded by another node get."""
 
 import socket
 from collections.abc import Iterator
@@ -94,7 +94,7 @@ def test_a_node_port_applies_to_one_protocol_and_to_addresses_of_the_node(
 def test_the_external_traffic_policy_does_not_apply_to_pods(
     node: NodeUnderTest, family: int
 ) -> None:
-    """Whatever externalTrafficPolicy says, and without an endpoint on the node, as kube-proxy has it."""
+    """Whatever externalTrafficPolicy says, and without an endpoint on the node, as with kube-proxy."""
     only = exposed((C, "node-2"), externalTrafficPolicy="Local")
     node.load(node.policy().allow("a", "c", ANY), services=only)
     for host, port in ((NODE, NODE_PORT), (EXTERNAL, PORT)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses that a Service asks for and that are another's: the node's, a pod's, another Service's."""
+"""Services that ask for an address of the node, of a pod or of another Service."""
 
 import socket
 from typing import Any
@@ -87,7 +87,9 @@ def test_a_cluster_ip_stays_with_its_service(
 def test_a_service_does_not_take_a_port_where_the_node_listens(
     node: NodeUnderTest, wire: ServiceWire, family: int
 ) -> None:
-    """A client in a pod reaches the node's server at the node's address, and not the thief's pod."""
+    """A client in a pod reaches the node's server at the node's address, not the other Service's
+    pod.
+    """
     node.load(node.policy().allow("a", "world", ANY).allow("a", "b", ANY))
     server = wire.server(None, family, socket.SOCK_STREAM, 6443)
     node.serve(thief(NODE, 6443))

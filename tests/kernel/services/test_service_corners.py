@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections to Services that meet others: older entries, floods, endpoints with their address."""
+"""Connections to Services that meet older entries, floods, and endpoints with the Service's
+address.
+"""
 
 import json
 import socket
@@ -71,7 +73,7 @@ def mac_of(device: str) -> str:
 
 
 def test_an_endpoint_with_the_services_address_is_reached(node: NodeUnderTest) -> None:
-    """An external address that is a node's, and an endpoint in that one's network, on one port."""
+    """An external address that is a node's, and a hostNetwork endpoint on that node, with one port."""
     objects = [service(vip=SECOND), *slices([SECOND], port=PORT)]
     node.load(node.policy().allow("a", "world", ANY), services=objects)
     asked = frame(A, SECOND, tcp(4000, PORT, SYN))
@@ -82,7 +84,7 @@ def test_an_endpoint_with_the_services_address_is_reached(node: NodeUnderTest) -
 
 
 def test_one_packet_moves_both_entries_to_the_established_table(node: NodeUnderTest) -> None:
-    """Or a flood would end what an endpoint speaks first in."""
+    """Otherwise a flood would end a connection in which the endpoint sends first."""
     node.load(node.policy().allow("a", "c", ANY), services=web(C))
     assert node.leaves("a", to_vip(tcp(4000, PORT, SYN)))
     assert node.arrives("a", answer(C, tcp(TARGET, 4000, SYN | ACK)))
@@ -128,7 +130,7 @@ def test_a_denied_connection_to_a_service_does_not_block_a_direct_one(node: Node
 
 
 def test_a_pre_nat_entry_renews_no_entry_of_a_direct_connection(node: NodeUnderTest) -> None:
-    """The endpoint's reset was not seen by the front; then the pod used the tuple directly."""
+    """The pre-NAT entry did not see the endpoint's reset. Then the pod used the tuple directly."""
     policy = node.policy().allow("a", "b", ANY)
     node.load(policy, services=web(B))
     opened_with_b(node)
@@ -152,7 +154,9 @@ def test_a_pre_nat_entry_renews_no_entry_of_a_direct_connection(node: NodeUnderT
 def test_a_tunnelled_packet_with_an_offloaded_inner_checksum_is_dropped(
     node: NodeUnderTest, is_left: bool
 ) -> None:
-    """A tunnel of the pod's through a Service: dropped and counted, not sent on with a wrong sum."""
+    """The pod's tunnel goes through a Service. The packet is counted, and never sent with a wrong
+    checksum.
+    """
     with ExitStack() as owned:
         wire = ServiceWire(node, owned)
         wire.offload("a", tx=True, segments=True)
@@ -175,7 +179,9 @@ def test_a_tunnelled_packet_with_an_offloaded_inner_checksum_is_dropped(
 
 
 def test_a_flood_ends_no_connection_to_a_service(node: NodeUnderTest) -> None:
-    """As it ends none without one: three times as many flows as there is room for new ones."""
+    """As without a Service: the flood has three times as many flows as the new-connection table
+    holds.
+    """
     policy = node.policy().allow("a", "c", ANY).allow("b", "world", ANY)
     node.load(policy, services=web(C))
     assert node.leaves("a", to_vip(tcp(4000, PORT, SYN)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ICMP errors and fragments of connections to Services: translated as the connection is."""
+"""ICMP errors and fragments of connections to Services are translated as the connection is."""
 
 import struct
 
@@ -90,7 +90,7 @@ def test_an_error_about_what_a_client_was_answered(
 def test_an_endpoints_error_is_translated_by_the_clients_hook_only(
     node: NodeUnderTest, family: int
 ) -> None:
-    """It is the client's hook that translates; the endpoint's lets the error pass as it is."""
+    """The endpoint's hook passes the error unchanged."""
     node.load(node.policy().allow("a", "b", ANY), services=web(B, protocol="UDP"))
     assert node.leaves("a", frame(A, VIP, udp(4000, PORT), family=family))
     about = error(family, seen(B, udp(4000, TARGET), family))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services that follow a watch: changed singly, the tables say what they would if written at once."""
+"""Services that follow a watch: single changes give the same tables as one complete write."""
 
 import json
 import os
@@ -372,7 +372,7 @@ def test_the_follower_waits_for_another_command(node: NodeUnderTest, follower: F
 def test_nothing_is_in_force_before_each_stream_has_begun(
     node: NodeUnderTest, tmp_path: Path
 ) -> None:
-    """Services whose endpoints were not told of yet would end what is open."""
+    """Services without their endpoints would end established connections."""
     node.load(node.policy().allow("a", "c", ANY), services=web(C))
     streams = [tmp_path / "services", tmp_path / "slices"]
     for each in streams:
@@ -418,7 +418,7 @@ def test_nothing_is_in_force_before_each_stream_has_begun(
 def test_a_watch_that_ends_at_once_removes_no_service(
     node: NodeUnderTest, tmp_path: Path, silent: str
 ) -> None:
-    """As when kubectl is refused, of one kind or of both."""
+    """As when kubectl is refused, for one kind or for both."""
     node.load(node.policy().allow("a", "c", ANY), services=web(C))
     streams = {"services": tmp_path / "services", "slices": tmp_path / "slices"}
     streams["services"].write_text(json.dumps(told([service()])[0]))

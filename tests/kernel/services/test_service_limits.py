@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services that ask for more than there is: they lose it, and no other Service does."""
+"""Services that exceed a limit are left out. No other Service is."""
 
 from typing import Any
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernel and the model of `service_model.py`, driven by the same random sequences.
 
-One client, two Services with the same few endpoints, one of them at another node's port, too: some on
-this node, on another one, outside, and the node itself. Packets to the Services and to the endpoints,
-answers of either, changes of policy, of pods and of endpoints in mid-connection, ports that are used
-again. Each packet becomes the same, byte for byte, and in the end both remember the same.
+One client, two Services with the same few endpoints, one of them also at another node's port.
+Endpoints are on this node, on another node, outside, and the node itself. Clients send to the
+Services and directly to the endpoints. Policies, pods and endpoints change during connections, and
+ports are reused. Both make the same packet of each, byte for byte, and hold the same entries in the
+end.
 """
 
 import random
@@ -515,7 +516,7 @@ def told_by(model: ServiceModel, story: Story) -> tuple[list[Packet | None], lis
 
 @pytest.mark.parametrize("wrong", [Loyal, Sharing, OneSided, Deaf, Open, Unbound, AnyReady])
 def test_the_model_detects_a_wrong_datapath(wrong: type[Choosing]) -> None:
-    """So few as go to the kernel in one run, or the comparison would say little."""
+    """It needs no more sequences than one run sends to the kernel."""
     stories = [Teller(seed).story(20, 60) for seed in range(N_STORIES)]
     assert any(told_by(Choosing(), story) != told_by(wrong(), story) for story in stories)
 

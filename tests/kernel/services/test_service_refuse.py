@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Service without an endpoint says so: a reset, or ICMP "port unreachable", from its own address."""
+"""A Service without endpoints answers with a reset or ICMP "port unreachable" from its own address."""
 
 import socket
 import struct
@@ -134,7 +134,7 @@ def test_a_spoofed_packet_is_not_answered(node: NodeUnderTest, family: int) -> N
 def test_a_traffic_policy_that_leaves_no_endpoint_drops_the_packet(
     node: NodeUnderTest, family: int
 ) -> None:
-    """As kube-proxy: there are endpoints, on nodes that may be asked yet."""
+    """As kube-proxy: endpoints on other nodes may still answer."""
     local = service(internalTrafficPolicy="Local")
     node.load(node.policy().allow("a", "c", ANY), services=[local, *slices([C])])
     verdict, _ = node.answered("a", to_vip(tcp(4000, PORT, SYN), family))

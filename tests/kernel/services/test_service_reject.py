@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rule rejects is answered from the Service that the pod asked, and quotes what the pod sent."""
+"""Answers to rejected packets come from the Service that the pod sent to, and quote the pod's
+packet.
+"""
 
 import struct
 from collections.abc import Iterator

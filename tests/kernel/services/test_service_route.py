@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node sends to a Service by the route to it: every frame at the hooks, byte for byte."""
+"""The node sends to a Service by its route: every frame at the hooks, byte for byte."""
 
 import socket
 import subprocess
@@ -82,7 +82,7 @@ def exchanged(protocol: str, target: int, flags: int) -> tuple[Payload, ...]:
 
 @families
 def test_request_and_reply_are_translated(node: NodeUnderTest, family: int) -> None:
-    """No policy is asked: the pods are isolated. The pod's own hook sees what the node has sent."""
+    """No policy is asked: the pods are isolated. The pod's own hook sees packets of the node."""
     loaded(node)
     for protocol, target in (("TCP", TARGET), ("UDP", TARGET), ("SCTP", PORT)):
         for pod, host in (("b", B), ("c", C)):
@@ -187,7 +187,7 @@ def test_an_endpoint_that_no_uplink_leads_to_is_dropped(node: NodeUnderTest, fam
 
 @families
 def test_a_source_port_in_use_is_translated_to_another(node: NodeUnderTest, family: int) -> None:
-    """The node is connected to the endpoint itself."""
+    """The node has a direct connection to the endpoint."""
     loaded(node, B)
     assert node.sent_by_node_to("b", frame(NODE, B, tcp(4000, TARGET, SYN), family=family))
     got = sends(node, to(VIP, tcp(4000, PORT, SYN), family))
@@ -223,7 +223,7 @@ def test_an_existing_route_is_not_replaced(node: NodeUnderTest) -> None:
 
 
 def test_a_load_that_fails_keeps_the_previous_routes(node: NodeUnderTest) -> None:
-    """The node has not the address that it would send from."""
+    """The node does not have the address that it would send from."""
     loaded(node, B)
     before = routes()
     ip("addr", "del", f"{NODE.ip4}/32", "dev", "lo")

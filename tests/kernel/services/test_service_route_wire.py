@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes of a node, which no cgroup has, reach Services by the route to them. Reverse paths are
-checked strictly everywhere.
+"""Processes of a node outside every cgroup reach Services by the route. All reverse path filters
+are strict.
 """
 
 import errno
@@ -83,7 +83,9 @@ def test_the_node_reaches_endpoints_by_the_route(lab: TwoNodes, bundle: Path, fa
 def test_a_socket_of_the_node_is_refused_where_no_process_listens(
     lab: TwoNodes, bundle: Path, family: int, endpoint: str
 ) -> None:
-    """By the kernel of the endpoint, about a packet that it knows: one to the Service."""
+    """The endpoint's kernel sends the error. The node's kernel knows the quoted packet: one to the
+    Service.
+    """
     loaded(lab, bundle, endpoint)
     asking = lab.open_socket("a", family, UDP)
     asking.connect((VIP.address(family), PORT))
@@ -99,7 +101,7 @@ def test_a_socket_of_the_node_is_refused_where_no_process_listens(
 def test_an_endpoint_learns_that_the_nodes_socket_is_closed(
     lab: TwoNodes, bundle: Path, family: int, endpoint: str
 ) -> None:
-    """By the node's kernel, about an answer."""
+    """The node's kernel sends the error, about a reply."""
     loaded(lab, bundle, endpoint)
     asking = lab.open_socket("a", family, UDP)
     asking.connect((VIP.address(family), PORT))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of Services: their layout, changes in one step, and the commands that make them."""
+"""The tables of Services: their layout, changes in one step, and the commands that write them."""
 
 import json
 import threading
@@ -156,7 +156,7 @@ def test_the_next_command_repairs_a_killed_one(
 
 
 def test_no_packet_sees_a_partial_change(node: NodeUnderTest) -> None:
-    """Each of two sets has endpoints that the other has not; a packet goes to one that is there."""
+    """Two sets have different endpoints. Each packet goes to an endpoint of the set in force."""
     remote = [Host(C.mac, f"10.9.0.{i}", f"fd09::{i}") for i in range(1, 9)]
     sets = [web(*remote[:4], protocol="UDP", port=53), web(*remote[4:], protocol="UDP", port=53)]
     node.load(node.policy().allow("a", "world", ANY), services=sets[0])

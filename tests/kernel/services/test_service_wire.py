@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real sockets through a Service: streams and datagrams, in both families, whoever sums up."""
+"""Real sockets through a Service: streams and datagrams, both families, with and without offloads."""
 
 import os
 
@@ -108,7 +108,7 @@ def test_policy_decides_about_client_and_endpoint(
 def test_a_client_is_refused_where_no_process_listens(
     node: NodeUnderTest, wire: ServiceWire, family: int, endpoint: str | None
 ) -> None:
-    """By the endpoint's ICMP error, about a packet that the client never sent."""
+    """By the endpoint's ICMP error, which quotes a packet that the client never sent."""
     node.load(allowed(node), services=served(endpoint))
     client = wire.client(family, UDP, PORT)
     assert client
@@ -144,7 +144,7 @@ def test_an_endpoint_learns_that_its_client_has_closed_its_socket(
 def test_a_path_with_a_smaller_mtu_is_found(
     node: NodeUnderTest, wire: ServiceWire, family: int
 ) -> None:
-    """The node's own error about a packet to the endpoint is to the client one to the Service."""
+    """The node's error about a packet to the endpoint reaches the client as one about the Service."""
     node.load(allowed(node), services=served("c"))
     listening = wire.server("c", family, TCP, TARGET)
     client = wire.client(family, TCP, PORT)
@@ -180,7 +180,7 @@ def test_traffic_moves_with_the_endpoints(
 def test_only_the_protocol_that_policy_allows_is_open(
     node: NodeUnderTest, wire: ServiceWire
 ) -> None:
-    """UDP beside TCP on the same port of the same Service."""
+    """UDP beside TCP on the same port of one Service."""
     node.load(node.policy().allow("a", "b", udp_port(TARGET)), services=served("b"))
     server = wire.server("b", 4, UDP, TARGET)
     wire.server("b", 4, TCP, TARGET)

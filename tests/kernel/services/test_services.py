@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pods reach Services: every packet to one and back, byte for byte, and the entries it leaves.
+"""Pods reach Services: every request and reply, byte for byte, and their conntrack entries.
 
-The builders make frames with right checksums, so a translated frame equals the one that is built
-for the other address only if every checksum was kept up.
+The builders make frames with right checksums. A translated frame equals the expected frame only if
+every checksum was updated.
 """
 
 import struct
@@ -167,7 +167,7 @@ def test_policy_sees_the_endpoint_and_the_client(node: NodeUnderTest, family: in
 def test_an_endpoint_on_the_same_node_is_reached_through_all_hooks(
     node: NodeUnderTest, family: int
 ) -> None:
-    """Through all four hooks, as the host's stack carries the packet between them."""
+    """All four hooks run, with the host's stack between them."""
     node.load(node.policy().allow("a", "b", tcp_port(TARGET)), services=web(B))
     for flags in (SYN, ACK, ACK, ACK):
         sent = node.leaves("a", to_vip(tcp(4000, PORT, flags), family))
@@ -229,7 +229,9 @@ def _end(node: NodeUnderTest, port: int) -> str:
 
 @families
 def test_a_source_port_in_use_is_translated_to_another(node: NodeUnderTest, family: int) -> None:
-    """The pod has the same port for the endpoint itself, and for another address of the Service."""
+    """The pod uses the port for a direct connection to the endpoint, and for the Service's other
+    address.
+    """
     policy = node.policy().allow("a", "c", ANY)
     both = [service(), service("other", OTHER_VIP), *slices([C]), *slices([C], "other")]
     node.load(policy, services=both)
@@ -354,7 +356,7 @@ def test_a_forged_reset_of_an_endpoint_of_this_node_changes_nothing(
 
 
 def test_an_evicted_entry_is_created_again(node: NodeUnderTest) -> None:
-    """A flood may evict what is not kept yet, either half of it alone."""
+    """Before the connection is established, a flood may evict either of its entries alone."""
     node.load(node.policy().allow("a", "c", ANY), services=web(C, protocol="UDP", port=53))
     assert node.leaves("a", to_vip(udp(4000, PORT)))
     node.expire_connections(ports=[53])
@@ -372,7 +374,7 @@ def test_an_evicted_entry_is_created_again(node: NodeUnderTest) -> None:
 def test_a_pre_nat_entry_does_not_use_the_entry_of_a_direct_connection(
     node: NodeUnderTest, protocol: str
 ) -> None:
-    """Its own expired, or was evicted, and a direct connection has the tuple by now."""
+    """Its own post-NAT entry expired or was evicted, and a direct connection has the tuple."""
     make = udp if protocol == "UDP" else tcp
     first, then = ((), ()) if protocol == "UDP" else ((SYN,), (ACK,))
     node.load(node.policy().allow("a", "c", ANY), services=web(C, protocol=protocol))
@@ -397,7 +399,7 @@ def test_a_pre_nat_entry_does_not_use_the_entry_of_a_direct_connection(
 def test_both_entries_record_the_packets_of_both_ends(
     node: NodeUnderTest, family: int, host: Host
 ) -> None:
-    """Else the front of a connection that its endpoint has reset would have a place for hours."""
+    """Otherwise the pre-NAT entry of a connection that the endpoint reset would last for hours."""
     node.load(node.policy().allow("a", "b", ANY).allow("a", "c", ANY), services=web(host))
     for payload, by_client in (
         (tcp(4000, PORT, SYN), True),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node's own connections to Services: real sockets of processes in a cgroup of the test's own."""
+"""The node's own connections to Services: real sockets of processes in the test's cgroup."""
 
 import errno
 import json
@@ -398,7 +398,7 @@ def test_a_node_port_is_at_the_node_s_addresses_and_at_loopback(
 
 @kinds
 def test_only_node_ports_are_reached_at_loopback(node: Socketed, kind: str) -> None:
-    """An external IP that is the node's own, and a port where nothing is."""
+    """Not an external IP that is the node's, and not a port without a Service."""
     node.load(served("web", externalIPs=[str(node.node.ipv4)]))
     assert node.process(lambda: ask("IPv4", kind, node.own)) == ("web", node.own.ip4, PORT)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""loadBalancerSourceRanges: who may come to the addresses of a load balancer, pods included."""
+"""loadBalancerSourceRanges: which clients, pods included, reach the addresses of a load balancer."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -120,7 +120,7 @@ def test_a_client_outside_the_ranges_is_dropped_at_the_uplink(
 
 @families
 def test_a_pod_outside_the_ranges_is_dropped(node: NodeUnderTest, family: int) -> None:
-    """As with kube-proxy, which sends pods there by the same chain."""
+    """As with kube-proxy, whose chain for the ranges applies to pods too."""
     policy = node.policy().allow("a", "c", ANY)
     node.load(policy, services=balanced("203.0.113.0/24", "2001:db8::/32"))
     sent = frame(A, BALANCER, tcp(4000, PORT, SYN), family=family)

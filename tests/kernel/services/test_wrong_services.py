@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A wrong object among Services: it is left out, named and counted, and the others are in force."""
+"""An invalid object among Services is left out, named and counted. The others are in force."""
 
 import json
 from pathlib import Path
@@ -141,6 +141,6 @@ def test_a_watch_keeps_the_valid_objects_of_a_list(tmp_path: Path) -> None:
 
 
 def test_a_duplicate_object_is_refused() -> None:
-    """The API server has it once: nothing says which one is meant."""
+    """The API server has it once. Nothing says which one is meant."""
     with pytest.raises(InputError, match="is also"):
         serve([service(), service()], OwnNode("node-1"))

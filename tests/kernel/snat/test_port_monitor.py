@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two pods, a server, a forger, time and loads: no pod gets a port whose connection may go on.
+"""Two pods, a server and a forger: no pod gets the SNAT port of a connection that may continue.
 
-`PortMonitor` watches the kernel and the model. It shares no rule with either.
+Time passes and loads happen. `PortMonitor` watches the kernel and the model. It shares no rule with
+either.
 """
 
 import random
@@ -202,7 +203,7 @@ def test_no_pod_gets_the_snat_port_of_another_pod_in_the_model(seed: int) -> Non
 
 
 def test_freed_ports_are_reused_in_these_histories() -> None:
-    """Or it would say little."""
+    """Without reuse the monitor would check little."""
     histories = [watched(InModel(4), 4, seed) for seed in range(N_STORIES)]
     assert sum(each.n_taken for each in histories) > N_STORIES
     assert sum(each.n_left for each in histories) > 20 * N_STORIES

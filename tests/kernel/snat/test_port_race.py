@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A masquerade port that several CPUs want at once is one connection's: a model of it, in every order,
-and the kernel's CPUs for a while.
+"""Several CPUs want one SNAT port and one connection gets it: a model in every interleaving, and
+the kernel's CPUs for a while.
 """
 
 import os
@@ -79,7 +79,7 @@ def test_one_pod_gets_the_port_in_every_interleaving(there: str, pods: tuple[str
 
 @pytest.mark.parametrize("there", THERE)
 def test_a_cpu_that_gives_up_holds_no_port(there: str) -> None:
-    """It has waited for long, and goes on to another port."""
+    """It has waited for its bound, and tries another port."""
     for cpus, whose in ends_of(by_lock, THERE[there], ("a", "b", "a")):
         assert all(cpu.pod == whose or not cpu.has for cpu in cpus)
 
@@ -122,7 +122,7 @@ PORTS = range(LOW, LOW + 8)
 @pytest.mark.kernel
 @pytest.mark.parametrize("family", [4, 6])
 def test_no_two_connections_get_the_same_snat_port(node: NodeUnderTest, family: int) -> None:
-    """Two pods, whose own ports are the range's, to one server; what was there before has expired."""
+    """Two pods use the range's ports as source ports to one server. Earlier entries are expired."""
     loaded(node, ports=PORTS)
     together = threading.Barrier(2)
     left: dict[str, dict[int, int]] = {"a": {}, "b": {}}

@@ -95,7 +95,6 @@ def test_a_free_source_port_is_kept_and_the_reply_is_translated(
 def test_a_source_port_outside_the_range_is_translated_in_both_directions(
     node: NodeUnderTest, family: int, protocol: str
 ) -> None:
-    """The pod's own is none of those that pods leave by."""
     loaded(node)
     if protocol == "echo":
         to, back = (lambda p: echo(family, p)), (lambda p: echo_reply(family, p))
@@ -143,7 +142,7 @@ def test_ports_are_exhausted_per_destination(node: NodeUnderTest, family: int) -
 
 @families
 def test_sctp_keeps_its_port_or_is_dropped(node: NodeUnderTest, family: int) -> None:
-    """Its checksum covers the port."""
+    """The SCTP checksum covers the port."""
     loaded(node)
     assert out(node, sctp(4000, 80, 1), family, "a") == left(sctp(4000, 80, 1), family)
     assert out(node, sctp(4000, 80, 1), family, "b") is None
@@ -153,7 +152,7 @@ def test_sctp_keeps_its_port_or_is_dropped(node: NodeUnderTest, family: int) -> 
 
 @families
 def test_excepted_destinations_see_the_pods_address(node: NodeUnderTest, family: int) -> None:
-    """What the load names; and pods and nodes, whom nobody names."""
+    """Destinations that the load names, and pods and nodes, which it need not name."""
     net = f"{OTHER.ip4}/32" if family == 4 else f"{OTHER.ip6}/128"
     loaded(node, excepted=(net,))
     for to in (OTHER, C, NODE):
@@ -210,7 +209,7 @@ def test_packets_that_match_no_snat_entry_pass_to_the_stack_unchanged(
 
 @families
 def test_a_reply_forged_by_a_pod_is_dropped(node: NodeUnderTest, family: int) -> None:
-    """Pod b says that it is whom pod a speaks to."""
+    """Pod b sends with the address of pod a's server."""
     loaded(node)
     assert out(node, udp(LOW, 53), family)
     lie = frame(B, NODE, udp(53, LOW), family=family, saddr=WORLD.address(family))
@@ -230,7 +229,7 @@ def half(node: NodeUnderTest, is_out: bool) -> bytes:
 def test_one_snat_entry_without_its_pair_translates_nothing(
     node: NodeUnderTest, family: int, how: str, which: str
 ) -> None:
-    """An answer passes untouched; the pod's next packet finds the same port again."""
+    """A reply passes unchanged. The pod's next packet gets the same port again."""
     loaded(node)
     first = out(node, udp(4000, 53), family)
     port = port_of(first, family)
@@ -249,7 +248,7 @@ def test_one_snat_entry_without_its_pair_translates_nothing(
 
 @families
 def test_an_expired_connection_gets_a_new_port(node: NodeUnderTest, family: int) -> None:
-    """Its port may be another's by then."""
+    """Another connection may have its port by then."""
     loaded(node)
     assert out(node, udp(LOW, 53), family) == left(udp(LOW, 53), family)
     expire(node)
@@ -271,7 +270,9 @@ def seconds(node: NodeUnderTest) -> set[int]:
 def test_a_tcp_port_is_reserved_until_both_ends_have_closed(
     node: NodeUnderTest, family: int
 ) -> None:
-    """Both halves always say the same. FINs have the sequence number 1, so that 2 acknowledges them."""
+    """Both SNAT entries hold the same state. FINs have the sequence number 1, so that 2
+    acknowledges them.
+    """
     loaded(node)
     port = port_of(out(node, tcp(4000, 80, SYN), family), family)
 
@@ -307,7 +308,7 @@ def test_a_tcp_port_is_reserved_until_both_ends_have_closed(
 def test_a_later_fin_of_the_external_host_replaces_the_recorded_sequence_number(
     node: NodeUnderTest, family: int, ack: int
 ) -> None:
-    """Also where numbers wrap around."""
+    """Also where sequence numbers wrap around."""
     loaded(node)
     for flags in (SYN, FIN | ACK):
         port = port_of(out(node, tcp(4000, 80, flags), family), family)
@@ -336,7 +337,7 @@ def test_packets_without_ports_are_dropped(node: NodeUnderTest, family: int) -> 
 def test_replies_to_external_clients_keep_the_pods_address(
     node: NodeUnderTest, family: int
 ) -> None:
-    """To the pod's own address, and to a Service."""
+    """Replies to clients of the pod's own address and of a Service."""
     policy = node.policy().allow_ingress("world", "a", ANY)
     external = service(externalIPs=[EXTERNAL.ip4, EXTERNAL.ip6])
     node.load(
@@ -362,7 +363,9 @@ def test_replies_to_external_clients_keep_the_pods_address(
 def test_a_service_with_an_external_endpoint_is_translated_by_both_hooks(
     node: NodeUnderTest, family: int
 ) -> None:
-    """The pod's hook translates to the endpoint, the uplink's to the node, and each its part back."""
+    """The pod's hook translates the Service's address, the uplink's hook the pod's. Replies reverse
+    both.
+    """
     node.load(
         node.policy().allow("a", "world", ANY), uplinks=[UPLINK], services=web(WORLD),
         masquerade=Masquerade(range(LOW, HIGH)),
@@ -399,7 +402,7 @@ def test_connections_of_the_node_are_not_translated(node: NodeUnderTest, family:
 def test_an_echo_id_of_the_node_that_a_pod_uses_is_translated(
     node: NodeUnderTest, family: int
 ) -> None:
-    """Ids are no ports, and nobody can reserve them: the node's gets another on the wire."""
+    """Ids are no ports and cannot be reserved, so the node's echo gets another id on the wire."""
     loaded(node)
     assert out(node, echo(family, LOW), family) == left(echo(family, LOW), family)
     other = port_of(node.goes_out(left(echo(family, LOW), family), pod=None), family)
@@ -434,7 +437,7 @@ def test_another_pod_that_gets_the_address_receives_no_replies(
 def test_a_connection_that_moves_to_another_uplink_is_translated_anew(
     node: NodeUnderTest, family: int
 ) -> None:
-    """Under the address that the node has there."""
+    """It leaves under the node's address there."""
     second = Host(NODE.mac, "192.0.2.7", "2001:db8:7::7")
     ip("link", "add", "pcup2", "type", "veth", "peer", "name", "pcup2.p")
     Path("/proc/sys/net/ipv6/conf/pcup2/disable_ipv6").write_text("0")

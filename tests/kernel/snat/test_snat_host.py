@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Masquerade on a guarded node: its own connections from the ports that pods leave by."""
+"""SNAT on a node under host policy: the node's own connections from SNAT ports."""
 
 from functools import partial
 
@@ -72,7 +72,7 @@ protocols = pytest.mark.parametrize("protocol", ["TCP", "UDP", "echo"])
 def test_host_policy_decides_replies_to_a_translated_port_of_the_node(
     node: NodeUnderTest, family: int, protocol: str
 ) -> None:
-    """A pod has the port; a policy that denies what the node opened ends it."""
+    """A pod has the port. A policy that denies the node's connection ends it."""
     loaded(node, MAY)
     there, back = pair(protocol, family, LOW)
     assert out(node, there, family) == left(there, family)
@@ -112,7 +112,7 @@ def test_fragments_of_replies_to_a_translated_port_follow_their_first(
 def test_every_packet_of_a_node_connection_leaves_by_the_same_translated_port(
     node: NodeUnderTest, family: int, protocol: str
 ) -> None:
-    """Policy is asked about it, by the port that the node has given it; also under the next one."""
+    """Policy decides by the node's own port, also after a change of policy."""
     loaded(node, MAY)
     there, back = pair(protocol, family, LOW)
     assert out(node, there, family) == left(there, family)
@@ -131,7 +131,7 @@ def test_every_packet_of_a_node_connection_leaves_by_the_same_translated_port(
 
 @families
 def test_no_pod_gets_a_port_that_the_node_uses(node: NodeUnderTest, family: int) -> None:
-    """From its first packet on."""
+    """From the first packet of the node's connection on."""
     loaded(node, MAY)
     there = tcp(LOW, 80, SYN)
     assert own(node, there, family) == left(there, family)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `node load --masquerade` reserves, refuses, shows and puts back."""
+"""`node load --masquerade`: ports that it reserves and releases, options that it refuses, its
+status.
+"""
 
 import ipaddress
 import json
@@ -185,7 +187,7 @@ def test_a_range_with_a_port_where_the_node_listens_is_refused(
 def test_a_load_with_other_ports_ends_connections_by_the_previous_ports(
     node: NodeUnderTest, family: int
 ) -> None:
-    """It begins anew, and what comes to the old port is nobody's, or a socket's."""
+    """The connection starts again. Packets to the old port match no entry, or reach a socket."""
     loaded(node, ports=PORTS)
     old = port_of(out(node, udp(50007, 53), family), family)
     assert old == 50007
@@ -202,7 +204,7 @@ def test_a_load_with_other_ports_ends_connections_by_the_previous_ports(
 def test_a_load_with_another_address_ends_connections_under_the_previous_one(
     node: NodeUnderTest, family: int
 ) -> None:
-    """The same port is had under the new address."""
+    """The connection gets the same port under the new address."""
     loaded(node, ports=PORTS)
     assert out(node, udp(50007, 53), family) == left(udp(50007, 53), family)
     node.node_addresses = (OWN.ip4, OWN.ip6)
@@ -215,7 +217,7 @@ def test_a_load_with_another_address_ends_connections_under_the_previous_one(
 
 
 def test_no_port_is_tried_twice_for_a_connection(node: NodeUnderTest) -> None:
-    """32 are, of these 33: so as many connections find one, wherever they begin to look."""
+    """A search tries 32 of these 33 ports. So 32 connections find one, wherever each search starts."""
     size = 33
     loaded(node, ports=range(50000, 50000 + size))
     for to in range(80, 90):
@@ -232,7 +234,7 @@ def node_port(number: int) -> list[object]:
 
 
 def test_a_port_cannot_be_a_snat_port_and_a_node_port(node: NodeUnderTest) -> None:
-    """Whichever comes first: the Service is left out, or the ports are refused."""
+    """The later one loses: the Service is left out, or the ports are refused."""
     wanted = Masquerade(PORTS)
     node.load(node.policy(), uplinks=[UPLINK], masquerade=wanted, services=node_port(50050))
     assert "node port 50050 is one of the SNAT ports" in node.warnings[-1]
@@ -283,7 +285,7 @@ def test_status_shows_the_snat_addresses_and_ports(node: NodeUnderTest) -> None:
 
 
 def test_packets_of_a_family_without_a_node_address_are_dropped(node: NodeUnderTest) -> None:
-    """The load says so, and nothing of it leaves."""
+    """The load says that SNAT is off for the family."""
     node.node_addresses = (NODE.ip4,)
     loaded(node)
     assert any(f"SNAT is off for IPv6 at {UPLINK}" in each for each in node.notes)
@@ -296,7 +298,7 @@ def test_packets_of_a_family_without_a_node_address_are_dropped(node: NodeUnderT
 def test_ports_that_cannot_be_released_are_released_by_the_next_command(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    """What was asked for is done nevertheless."""
+    """The load succeeds nevertheless."""
     reserve("8080")
     loaded(node, ports=PORTS)
 
@@ -320,7 +322,7 @@ def test_ports_that_cannot_be_released_are_released_by_the_next_command(
 
 
 def test_a_repeated_load_accepts_udp_sockets_at_its_ports(node: NodeUnderTest) -> None:
-    """UDP sockets outside what the kernel chooses from; at the first load they are refused."""
+    """UDP sockets at ports outside of the kernel's range. The first load refuses them."""
     Path("/proc/sys/net/ipv4/ip_local_port_range").write_text("32768 60999\n")
     ports = range(61000, 61100)
     loaded(node, ports=ports)

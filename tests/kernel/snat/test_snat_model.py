@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pods that leave the cluster: the kernel and a model of it, with the same packets in any order.
+"""SNAT in the kernel and in a model, with the same packets in random order.
 
-Stories are made of a seed: what pods and the node send to two servers outside, answers to what came out,
-silences, and loads with other ports, other exceptions, and pods behind other devices. Both have to make
-the same packet of each, checksums included, and remember the same in the end.
+A seed gives a sequence: packets of pods and of the node to two external servers, replies, silences,
+and loads with other ports, other exceptions, and pods behind other devices. Both make the same
+packet of each, checksums included, and hold the same entries in the end.
 """
 
 import random
@@ -278,7 +278,7 @@ def told_by(model: type[MasqueradeModel], story: Story) -> list[Packet | None]:
 
 @pytest.mark.parametrize("wrong", [Sharing, Stubborn, Forgetful, Credulous, Eternal])
 def test_the_model_detects_a_wrong_datapath(wrong: type[Choosing]) -> None:
-    """So few as go to the kernel in one run, or the comparison would say little."""
+    """It needs no more sequences than one run sends to the kernel."""
     stories = [told(seed) for seed in range(N_STORIES)]
     assert any(told_by(Choosing, story) != told_by(wrong, story) for story in stories)
 

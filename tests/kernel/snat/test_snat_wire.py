@@ -76,7 +76,7 @@ def connected(lab: TwoNodes, family: int, pod: str) -> tuple[socket.socket, sock
 def test_the_server_sees_the_nodes_address_and_without_the_option_the_pods(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
-    """Of two nodes one masquerades; each pod is answered."""
+    """One of two nodes has the option. Pods of both get replies."""
     lab.load("a", bundle, None, masquerade=Masquerade(PORTS))
     lab.load("b", bundle, None)
     for pod, expected in (("pod-a", address("a", family)), ("pod-b", address("pod-b", family))):
@@ -120,7 +120,7 @@ def test_packets_between_pods_and_nodes_keep_their_addresses(
 def test_streams_and_datagrams_arrive_with_any_offloads(
     lab: TwoNodes, bundle: Path, family: int, offloads: tuple[bool, bool]
 ) -> None:
-    """Large packets and checksums left to the device; datagrams with and without fragments."""
+    """Large packets and checksums left to the device. Datagrams with and without fragments."""
     lab.offload(*offloads)
     lab.load("a", bundle, None, masquerade=Masquerade(PORTS))
     client, server, seen = connected(lab, family, "pod-a")
@@ -191,7 +191,7 @@ def offender(end: socket.socket, family: int) -> tuple[int, str]:
 
 @families
 def test_traceroute_from_a_pod_shows_every_hop(lab: TwoNodes, bundle: Path, family: int) -> None:
-    """As traceroute does: each hop reports, the last one that nobody listens there."""
+    """Each hop sends an error. The last one says that the port is closed."""
     lab.load("a", bundle, None, masquerade=Masquerade(PORTS))
     probe = lab.open_socket("pod-a", family, UDP)
     level, hops, tell = (
@@ -230,7 +230,7 @@ def _mtu(lab: TwoNodes, where: str, device: str, size: int) -> None:
 @pytest.mark.waits
 @families
 def test_a_pod_learns_the_path_mtu(lab: TwoNodes, bundle: Path, family: int) -> None:
-    """From the router behind the node; what it sends then arrives."""
+    """The router behind the node sends an error. The pod's smaller packets then arrive."""
     lab.load("a", bundle, None, masquerade=Masquerade(PORTS))
     for where, device in (("router", f"to-{SERVER}"), (SERVER, WIRE_UPLINK)):
         _mtu(lab, where, device, 1300)
@@ -249,7 +249,7 @@ def test_a_pod_learns_the_path_mtu(lab: TwoNodes, bundle: Path, family: int) -> 
 @pytest.mark.waits
 @families
 def test_a_server_learns_the_mtu_of_the_pod(lab: TwoNodes, bundle: Path, family: int) -> None:
-    """From the node's stack, about a packet that was translated already."""
+    """The node's stack sends the error, about a packet that was already translated."""
     lab.load("a", bundle, None, masquerade=Masquerade(PORTS))
     _mtu(lab, "a", lab.device("pod-a"), 1300)
     served = lab.server(SERVER, family, UDP, PORT)
@@ -289,7 +289,7 @@ def test_a_server_learns_that_the_pods_socket_is_closed(
 def test_the_nodes_sockets_and_pods_never_share_a_port(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
-    """Although both are to choose from the same ones."""
+    """Although the ranges of both overlap."""
     chosen = Path("/proc/sys/net/ipv4/ip_local_port_range")
     for name in ("a", "pod-a"):
         lab.at[name].within(lambda: chosen.write_text("50000 50063") and None)
@@ -318,7 +318,7 @@ def test_the_nodes_sockets_and_pods_never_share_a_port(
 def test_external_clients_reach_services_beside_snat(
     lab: TwoNodes, bundle: Path, family: int, way_back: Outside
 ) -> None:
-    """Of either node, under their own address; what the pod asks itself leaves as the node."""
+    """Of either node, under their own address. The pod's own connections leave as the node."""
     lab.check_no_paths("router")
     for node in ("a", "b"):
         lab.load(node, bundle, services("pod-b"), way_back, masquerade=Masquerade(PORTS))
@@ -342,7 +342,7 @@ def test_external_clients_reach_services_beside_snat(
 def test_two_pods_with_one_source_port_reach_one_server(
     node: NodeUnderTest, family: int, mode: str
 ) -> None:
-    """Both speak to one server at once."""
+    """Both send to the server at once."""
     if mode == "tcx" and not features.TCX.is_there():
         mode = "clsact"
     with ExitStack() as owned:

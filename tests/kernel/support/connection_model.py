@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the datapath does with connections, as one state machine in Python.
+"""The datapath's handling of connections, as one state machine in Python.
 
-Packets, changes of policy and time go in; whether each packet passes, and what is remembered, comes
-out. It is written from semantics A4 and A22 to A24 and decisions/0019, without tables, keys or bits:
-`test_connection_model.py` drives it and the kernel with the same sequences.
+Packets, changes of policy and time go in. The verdict on each packet and the held connections come
+out. It is written from semantics A4 and A22 to A24 and decisions/0019, without tables, keys or
+bits: `test_connection_model.py` drives it and the kernel with the same sequences.
 """
 
 from collections.abc import Callable

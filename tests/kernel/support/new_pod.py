@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pod that no load knows yet: a veth with a stack behind it, on the node of a `ServiceWire`."""
+"""A pod that no load lists: a veth with a stack behind it, on the node of a `ServiceWire`."""
 
 import socket
 import struct

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two CPUs that want one masquerade port, step by step, in every order that there is.
+"""Two CPUs that want one SNAT port, step by step, in every interleaving.
 
-Written from decisions/0030: what is one atomic operation of datapath/masq_whose.h is one step here.
-`Rival` is a CPU; `outcomes` runs two of them in all interleavings over one place of the map.
+Written from decisions/0030: one atomic operation of datapath/masq_whose.h is one step here. `Rival`
+is a CPU. `outcomes` runs two of them in all interleavings over one map entry.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs as everybody uses them, in the namespaces of `TwoNodes`; all end with what owns them."""
+"""Common programs in the namespaces of `TwoNodes`. All end with their owner."""
 
 import signal
 import socket

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the datapath does with connections to Services, as one state machine in Python.
+"""The datapath's handling of connections to Services, as one state machine in Python.
 
 `connection_model.py` with translation: written from decisions/0023, without keys, bits or tables.
-Each hook gives the packet as it goes on, or None. Which endpoint a new connection is given is the
-kernel's to choose, so the model is shown what the kernel made of a packet and says whether it may.
+Each hook gives the packet as it leaves, or None. The kernel chooses the endpoint of a new
+connection, so the model gets the kernel's packet and says whether that choice is allowed.
 """
 
 from collections.abc import Sequence

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What uplinks do with pods that leave the cluster, as one state machine in Python.
+"""SNAT at uplinks, as one state machine in Python.
 
-It is written from decisions/0030 and 0045, without keys or halves' ids: `test_masquerade_model.py`
-drives it and the kernel with the same packets. Which port a connection gets is the kernel's to choose,
-so the model is shown what the kernel made of a packet and says whether it may.
+It is written from decisions/0030 and 0045, without keys or entry ids: `test_snat_model.py` drives
+it and the kernel with the same packets. The kernel chooses the port of a connection, so the model
+gets the kernel's packet and says whether that choice is allowed.
 """
 
 from collections.abc import Mapping

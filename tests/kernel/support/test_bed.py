@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bed that was used is as a new one: every map of it, element by element."""
+"""A used bed equals a new one: every map, element by element."""
 
 import random
 import secrets

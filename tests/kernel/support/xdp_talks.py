@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversations of clients outside with a pod of the other node, and what an uplink's XDP program and tc
-make of their frames.
+"""Conversations of external clients with a pod of the other node, and the frames that an uplink's
+XDP program and tc make of them.
 """
 
 import ctypes

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people run, through two nodes: nginx, curl, iperf3, dig, ping, traceroute; tcpdump looks on.
+"""Common tools through two nodes: nginx, curl, iperf3, dig, ping, traceroute, with tcpdump.
 
-Pods are routed, or in a tunnel of the CNI's; clients are handed on in ours, or answered directly.
+Pods are routed or use the CNI's tunnel. Clients are forwarded by policyc's tunnel or answered
+directly.
 """
 
 import json
@@ -92,7 +93,7 @@ def test_each_hop_of_a_node_port_connection_shows_the_expected_addresses(
     lab: TwoNodes, bundle: Path, programs: Programs,
     family: int, network: str, way_back: Outside,
 ) -> None:  # fmt: skip
-    """client1 asks node a for a page of pod-b's; addresses are looked at on every wire."""
+    """client1 requests a page of pod-b from node a. The test reads addresses on every wire."""
     loaded(lab, bundle, network, way_back)
     log = programs.web_server("pod-b", TARGET, BODY)
     client, node, pod = (address(name, family) for name in ("client1", "a", "pod-b"))
@@ -133,7 +134,7 @@ def test_each_hop_of_a_node_port_connection_shows_the_expected_addresses(
 def test_http_dns_and_bulk_data_pass_a_service(
     lab: TwoNodes, bundle: Path, programs: Programs, family: int, network: str
 ) -> None:
-    """Of pod-a's, to the pod of the other node."""
+    """From pod-a to the pod of the other node."""
     loaded(lab, bundle, network)
     vip = VIP.address(family)
     with ExitStack() as owned:
