@@ -157,7 +157,7 @@ class Scene:
     # --- the attacker -------------------------------------------------------------------------
 
     def exact(self) -> int:
-        """The sequence number that the victim expects: what it last acknowledged."""
+        """The sequence number that the victim expects: its last acknowledgement."""
         sent = [each for each in self.on_wire.segments(self.family) if each.dport == PORT]
         return sent[-1].ack
 

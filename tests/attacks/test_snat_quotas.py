@@ -70,7 +70,7 @@ def test_one_pod_gets_at_most_half_of_the_snat_ports_towards_one_server(
     passed = sum(leave(tcp(port, 80, SYN), "a") for port in range(1024, 1024 + 4 * len(PORTS)))
     assert 0 < passed <= len(PORTS) // 2
     n_free = sum(leave(tcp(port, 80, SYN), "b") for port in range(1024, 1024 + 16))
-    assert n_free == 16, "the other half is free for others"
+    assert n_free == 16, "the other half of the ports is free for other pods"
     assert refusals(node)["shop/a", "connection without a SNAT port"] > 0
 
 

@@ -105,7 +105,7 @@ def with_unlisted(lab: TwoNodes) -> None:
 
 
 def inner_of(kind: str, family: int, sport: int, size: int = 0) -> bytes:
-    """From client1, whom the policy allows, to the Service of which pod-b is the endpoint."""
+    """A packet of client1, which policy allows, to the Service with the endpoint pod-b."""
     client, to_a = (
         Host("02:00:00:00:00:02", address(name, 4), address(name, 6)) for name in ("client1", "a")
     )
@@ -116,7 +116,7 @@ def inner_of(kind: str, family: int, sport: int, size: int = 0) -> bytes:
 
 
 def say(lab: TwoNodes, who: str, to: tuple[str, int], inner: bytes, options: bytes = b"") -> None:
-    """As a node hands over, by a socket."""
+    """Sends as a forwarding node does, by a socket."""
     made = lab.open_socket(who, 6 if ":" in to[0] else 4, socket.SOCK_DGRAM)
     if options:
         made.setsockopt(socket.IPPROTO_IPV6, DSTOPTS_OPTION, options)

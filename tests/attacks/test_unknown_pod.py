@@ -39,7 +39,7 @@ def load(node: NodeUnderTest, mode: str, *options: str) -> None:
 
 
 def ways(new: NewPod, family: int) -> dict[str, bool]:
-    """What an attacker in the pod, or one who wants to reach it, tries."""
+    """The attempts of an attacker in the pod, and of one that wants to reach the pod."""
     return {
         "to outside": new.reaches("c", family),
         "to outside by TCP": new.connects("c", family),

@@ -45,7 +45,7 @@ def node(loads: None, objects: Path, tmp_path: Path) -> Iterator[NodeUnderTest]:
 
 @pytest.fixture
 def lab(loads: None, tmp_path: Path) -> Iterator[TwoNodes]:
-    """Two nodes with a pod each, and two clients outside; nothing is loaded yet."""
+    """Two nodes with a pod each, and two external clients. Nothing is loaded yet."""
     with ExitStack() as owned:
         made = TwoNodes(tmp_path, owned)
         yield made

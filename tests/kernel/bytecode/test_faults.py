@@ -52,7 +52,7 @@ def answer_to(name: str) -> Answer:
 
 
 def seen_in_the_kernel(name: str, refuted: Refuted, folder: Path) -> Seen:
-    """How the kernel runs otherwise on what our compiler makes, and on what is wrong."""
+    """How the kernel's verdicts on the right program and on the wrong one differ."""
     fault, right = ALL[name], source_of(ALL[name]).made()
     folder.mkdir()
     seeds = tuple(seed for seed in right.emitted.seeds if seed.data)

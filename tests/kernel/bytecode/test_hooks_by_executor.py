@@ -83,7 +83,9 @@ def conversation(client: str, server: str, client_port: int, port: int, family: 
 
 
 def random_frame(rng: random.Random) -> Sent:
-    """Who sends to whom, and what: few ends and ports, so that answers and repetitions come by."""
+    """A random sender, receiver and payload: few ends and ports, so that replies and repetitions
+    occur.
+    """
     src, dst = rng.sample(["a", "b", "c", "world"], 2)
     if not {src, dst} & LOCAL.keys():
         dst = "a"
@@ -98,7 +100,7 @@ def random_frame(rng: random.Random) -> Sent:
 
 
 def frames(rng: random.Random) -> list[Sent]:
-    """Conversations of which each goes on now and then, and anything in between."""
+    """Interleaved conversations, with random frames between them."""
     talks = [
         conversation(*ends, family)
         for ends in (("a", "b", 1000, 80), ("a", "world", 1001, 80), ("c", "a", 1002, 81))
@@ -136,7 +138,7 @@ def test_executor_and_kernel_agree_on_random_frames(node: NodeUnderTest, seed: i
         left = twin.left_here()
     assert verdicts == {NEXT, DROP}
     assert left["pc_ct4_new"], "some have begun"
-    assert left["pc_ct4"], "and some are kept"
+    assert left["pc_ct4"], "some are established"
 
 
 # --- uplinks, Services, SNAT, the tunnel ------------------------------------------------------------
@@ -163,7 +165,7 @@ class Road:
     def through(
         self, hook: str, data: bytes, device: str, came_in: str, mark: int = 0
     ) -> bytes | None:
-        """The frame as it goes on; None where it is dropped or is sent elsewhere."""
+        """The frame after the hook. None if the hook drops or redirects it."""
         at, by = self.node.ifindex[device], self.node.ifindex[came_in]
         verdict, out = self.twin.run(hook, data, at, by, mark)
         self.verdicts.add((hook, verdict))

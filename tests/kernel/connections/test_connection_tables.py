@@ -32,7 +32,7 @@ OF_A_POD = 4
 
 
 def where(node: NodeUnderTest, family: int = 4) -> tuple[int, int]:
-    """(entries among the new, entries kept)."""
+    """(entries in the new-connection table, entries in the established table)."""
     return len(node.table(f"pc_ct{family}_new")), len(node.table(f"pc_ct{family}"))
 
 
@@ -193,4 +193,4 @@ def test_a_change_of_policy_denies_an_established_connection(node: NodeUnderTest
     node.load(node.policy())
     assert not node.sent_by("a", frame(A, B, tcp(1000, 80, ACK)))
     assert not node.sent_by("b", frame(B, A, tcp(80, 1000, ACK)))
-    assert where(node) == (0, 1), "which remembers in which direction it was opened"
+    assert where(node) == (0, 1), "the entry stores the opening direction"

@@ -69,7 +69,7 @@ def test_an_error_about_a_hairpin_request_reaches_the_pod_as_client(
     for _ in range(2):
         got = comes_back(node, frame(A, RESERVED, about, family=family))
         assert got == frame(VIP, A, expected, family=family)
-        node.load(node.policy())  # which asks nobody
+        node.load(node.policy())  # no policy is asked
     assert node.drops() == {}
 
 

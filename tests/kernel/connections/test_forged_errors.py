@@ -104,7 +104,9 @@ def test_an_error_about_the_connection_of_another_pod_is_dropped(
     assert node.leaves("b", frame(B, EXTERNAL, forged, family=family)) is None
     assert node.drops() == {"unrelated": 3}
     told = node.leaves("a", frame(A, EXTERNAL, forged, family=family))
-    assert told and told != frame(A, EXTERNAL, forged, family=family), "who it is for"
+    assert told and told != frame(A, EXTERNAL, forged, family=family), (
+        "the client gets the translated error"
+    )
 
 
 @families

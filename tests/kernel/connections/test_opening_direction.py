@@ -361,7 +361,7 @@ def test_the_model_passes_nothing_of_a_connection_that_may_not_be_opened(steps: 
 
 
 class Unmoved(Model):
-    """Goes on with connections that another policy decided."""
+    """Continues connections that another policy decided."""
 
     def _find(self, packet: Packet) -> Found:
         found = super()._find(packet)
@@ -423,7 +423,7 @@ class KeepsEnds(Model):
 
 
 class KeepsVersion(Model):
-    """Goes on with what was decided, where a load changes labels."""
+    """Keeps earlier decisions when a load changes labels."""
 
     def change(self, allows: Allows, who: dict[str, Who], version: int) -> None:
         is_relabelled = bool(self.who) and who != self.who

@@ -127,7 +127,7 @@ def refused(rejecting: Rejecting, family: int, at: int, payload: Callable[[int],
 def answered(rejecting: Rejecting, family: int, at: int, payload: Callable[[int], Payload]) -> (
     tuple[bytes, Answer]
 ):  # fmt: skip
-    """The frame and its answer, which goes the other way between the same two."""
+    """The frame and its answer, in the opposite direction."""
     frame, outcome = refused(rejecting, family, at, payload)
     assert outcome.verdict == REDIRECT
     assert outcome.mark == (MARK if at else 0)

@@ -101,7 +101,7 @@ def _receives(end: socket.socket) -> int | None:
 def require_reset(found: Open, *ends: End) -> None:
     """Each end is reset when it sends, and not before."""
     for end in (getattr(found, name) for name in ends):
-        assert not is_reset(end), "nothing is sent to who is silent"
+        assert not is_reset(end), "a silent end gets no reset"
         end.setblocking(True)
         end.sendall(b"after the revocation")
         eventually(lambda end=end: is_reset(end), "the sender is reset")

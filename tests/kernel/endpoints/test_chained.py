@@ -88,7 +88,7 @@ def lab(
 
 
 def reached(lab: Chained, source: str, to: str, family: int, port: int, at: str) -> str | None:
-    """By whom `at` sees a TCP connection from `source` opened, which carries data; None: it is not."""
+    """The source address that `at` sees of a TCP connection from `source`. None: no connection."""
     listening = lab.server(at, family, TCP, TARGET)
     client = lab.connect(source, family, to, port)
     if client is None:

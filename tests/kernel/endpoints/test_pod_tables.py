@@ -58,7 +58,7 @@ class Tables:
             undo.forget()
 
     def ask(self, addresses: list[Address]) -> list[Answer]:
-        """Who has each address, as the kernel's program finds it."""
+        """The pod of each address, as the kernel's program finds it."""
         assert len(addresses) <= QUERIES
         queries = b"".join(
             each.packed.ljust(16, b"\0") + struct.pack("=II", each.version, 0) for each in addresses
@@ -208,7 +208,7 @@ def test_a_family_without_pods_finds_no_pod(tables: Tables) -> None:
     """The buffer still holds its earlier content, behind the cache lines in use."""
     pods = numbered(range(0xFD00 << 112, (0xFD00 << 112) + 5000), 6)
     stays = pod(9, "10.0.0.9")
-    for _ in range(2):  # in each half
+    for _ in range(2):  # in each buffer
         tables.write([*pods.values(), stays])
         endpoint_maps.keep_only(tables.pins, [stays], tables.layout)
         assert tables.ask(list(pods)) == [NOBODY] * len(pods)

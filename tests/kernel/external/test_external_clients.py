@@ -78,12 +78,14 @@ def loaded(
 
 
 def translated(payload: Payload, family: int = 4, client: Host = WORLD) -> bytes:
-    """The same as it goes on to pod a: only the address is another one."""
+    """The same packet as pod a gets it: only the address differs."""
     return frame(client, EXTERNAL, payload, family=family, daddr=A.address(family))
 
 
 def passes(node: NodeUnderTest, there: Payload, back: Payload, family: int) -> bool:
-    """Whether the client's packet reaches pod a through all hooks, and what it says reaches him."""
+    """Whether the client's packet reaches pod a through all hooks, and the reply reaches the
+    client.
+    """
     came = node.comes_in(sent(there, family))
     if came is None or not node.sent_to("a", came):
         return False
@@ -93,7 +95,7 @@ def passes(node: NodeUnderTest, there: Payload, back: Payload, family: int) -> b
 
 
 def opened(node: NodeUnderTest, family: int, port: int = 4000) -> None:
-    """A connection that is kept."""
+    """An established connection."""
     for flags in (SYN, ACK, ACK):
         assert passes(node, tcp(port, PORT, flags), tcp(TARGET, port, flags | ACK), family)
 
@@ -145,7 +147,7 @@ def test_the_pre_nat_and_post_nat_entries_are_updated_together(
     both = NAT | REPLIED
     found = [state & (both | FRONT) for state in states(node, family)]
     assert found == [both, both | FRONT]
-    assert len(node.table(f"pc_ct{family}")) == 2, "both are where nothing is evicted"
+    assert len(node.table(f"pc_ct{family}")) == 2, "both are in the established table"
     assert passes(node, tcp(4000, PORT, FIN | ACK), tcp(TARGET, 4000, FIN | ACK), family)
     for entry in node.table(f"pc_ct{family}"):
         assert struct.unpack("=I", entry["state"])[0] & 6 == 6, "both have seen both FINs"
@@ -388,7 +390,7 @@ def test_errors_of_the_endpoint_reach_the_client(node: NodeUnderTest, family: in
 
 
 def is_refused(node: NodeUnderTest, mode: Mode) -> bool:
-    """Before Linux 6.6 there is no tcx: who asks for it is told so."""
+    """Before Linux 6.6 there is no tcx: the load must be refused."""
     if mode != "tcx" or features.TCX.is_there():
         return False
     with pytest.raises(HostError, match=r"tcx links needs Linux 6\.6"):

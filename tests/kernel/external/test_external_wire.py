@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real clients outside reach Services on real nodes, each under its own address."""
+"""Real external clients reach Services on real nodes, each under its own address."""
 
 import errno
 import os
@@ -78,7 +78,7 @@ spec:
 
 @pytest.fixture(scope="module")
 def rejecting(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Nobody may reach the pods, and everybody is told."""
+    """A policy that rejects every connection to the pods."""
     return compiled(tmp_path_factory.mktemp("rejecting"), REJECTING)
 
 
@@ -431,7 +431,7 @@ def test_forged_tunnel_packets_are_dropped(lab: TwoNodes, bundle: Path, family: 
         server.recv(100)
     hand_over(lab, "a", REQUESTS, packet(client, to_a, there))
     server.settimeout(2)
-    assert server.recv(100) == b"payload", "from the node that it came to it passes"
+    assert server.recv(100) == b"payload", "it passes from the node that the client sent to"
 
 
 def hand_over(lab: TwoNodes, who: str, network: bytes, inner: bytes) -> None:

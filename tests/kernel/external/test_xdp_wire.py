@@ -223,7 +223,7 @@ def test_loads_replace_detach_and_reattach_the_xdp_program(lab: TwoNodes, bundle
     assert before[0] and modes(lab) == ["generic"], "a veth's other end may not take what is sent"
     loaded(lab, bundle)
     assert running(lab)[UPLINK] != program and link_id(lab) == link
-    assert sent_on(lab) == before, "it goes on counting"
+    assert sent_on(lab) == before, "the counter continues"
     talk(lab)
     assert sent_on(lab)[0] > before[0]
     loaded(lab, bundle, mode="native")
@@ -248,7 +248,7 @@ GENERIC, NATIVE = 2, 4  # XDP_FLAGS_SKB_MODE, XDP_FLAGS_DRV_MODE
 def foreign(
     lab: TwoNodes, bundle: Path, folder: Path, devices: Mapping[str, str], flags: int
 ) -> Iterator[None]:
-    """Somebody else's program at devices of some namespaces. (It is ours, but with maps of its own.)"""
+    """A foreign program at devices of some namespaces. (It is policyc's, with maps of its own.)"""
     with own_bpffs(folder), Object(bundle / "xdp.bpf.o", folder) as other, ExitStack() as held:
         other.load()
         program = other.program_fd(xdp.PROGRAM)

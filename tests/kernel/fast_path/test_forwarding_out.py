@@ -49,13 +49,13 @@ spec:
 
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Pods may reach anybody, and are reached."""
+    """A policy that allows pods every connection, in both directions."""
     return compiled(tmp_path_factory.mktemp("opened"), POLICY.format(egress="[{}]"))
 
 
 @pytest.fixture(scope="module")
 def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Pods reach nobody."""
+    """A policy that denies pods every connection."""
     return compiled(tmp_path_factory.mktemp("closed"), POLICY.format(egress="[]"))
 
 
@@ -100,7 +100,7 @@ def test_established_connections_bypass_the_stack_in_both_directions(
     assert talk.routed(3) >= 2, "the first ones go by the stack, which says how"
     assert talk.routed() == 0
     lab.load("a", opened, None)
-    assert talk.routed() <= 2, "but for what is decided again, the way is known"
+    assert talk.routed() <= 2, "only the packets that are decided again take the stack path"
     lab.load("a", opened, None, forward="stack")
     assert talk.routed() == 2 * N
 
@@ -227,7 +227,7 @@ def test_the_fast_path_follows_a_removed_route(lab: TwoNodes, opened: Path, fami
     assert not talk.asks()
     lab.at["a"].within(lambda: ip(f"-{family}", "route", "del", "unreachable", to))
     talk.client.settimeout(1)
-    assert talk.asks(3) or talk.asks(3), "an error about the ones before is told once"
+    assert talk.asks(3) or talk.asks(3), "an error about earlier packets is reported once"
     assert talk.routed() == 0
 
 
@@ -266,7 +266,7 @@ def test_a_service_with_a_remote_endpoint_takes_the_fast_path(
         assert talk.routed() == 0
         assert talk.seen == address("pod-a", family)
         time.sleep(A_WHILE)
-        assert talk.routed() <= 2, "also after the way was looked at again"
+        assert talk.routed() <= 2, "also after another lookup of the route"
         return
     listener = lab.server("pod-b", family, TCP, TARGET)
     there = lab.connect("pod-a", family, to, PORT)
@@ -298,7 +298,7 @@ def test_snat_works_beside_the_fast_path(lab: TwoNodes, opened: Path, family: in
 
 
 def drop_invalid(lab: TwoNodes) -> None:
-    """As kube-proxy and many firewalls: what connection tracking takes for nobody's is dropped."""
+    """As kube-proxy and many firewalls, drops packets that the host's conntrack calls invalid."""
     for command in ("iptables", "ip6tables"):
         rule = ("-I", "FORWARD", "-m", "conntrack", "--ctstate", "INVALID", "-j", "DROP")
         lab.run("a", command, *rule)

@@ -127,7 +127,7 @@ def _connected(
     server = owned.enter_context(listener.accept()[0])
     for each in (client, server):
         each.settimeout(5)
-    # The first answer to be seen, so that both ways are known.
+    # The first reply must arrive, so that both directions are on the fast path.
     connection = Connection(client, server)
     assert connection.carry(b"hello", b"hello") == (b"hello", b"hello")
     return connection

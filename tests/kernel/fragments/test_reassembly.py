@@ -62,7 +62,7 @@ def held(node: NodeUnderTest) -> list[Path]:
 
 
 def works(node: NodeUnderTest) -> bool:
-    """Whether a later fragment is sent to be put in order."""
+    """Whether a later fragment is sent to reassembly."""
     return node.answered("a", later(A, B, 4))[0] == REDIRECT
 
 

@@ -71,7 +71,7 @@ def test_failsafe_ports_of_a_node_without_host_policy_are_noted(node: NodeUnderT
 def test_a_pod_on_the_hosts_network_does_not_take_the_nodes_address(
     node: NodeUnderTest, family: int
 ) -> None:
-    node.node_addresses = ()  # nobody but the device and the pod says it
+    node.node_addresses = ()  # only the device and the pod have the address
     ip("addr", "add", f"{NODE.ip4}/32", "dev", "lo")
     ip("addr", "add", f"{NODE.ip6}/128", "dev", "lo")
     agent = endpoint("agent", NODE, None) | {"node": "node-1", "hostNetwork": True}

@@ -124,7 +124,7 @@ def test_established_connections_pass_and_ended_ones_do_not(
     for flags in (SYN, ACK, ACK):
         assert comes(node, tcp(4000, 80, flags), family)
         assert goes(node, tcp(80, 4000, flags | ACK), family)
-    assert len(node.table(f"pc_ct{family}")) == 1, "it is where nothing is evicted"
+    assert len(node.table(f"pc_ct{family}")) == 1, "the entry is in the established table"
     assert goes(node, tcp(80, 4000, RST), family)
     node.expire_connections(family)
     assert not goes(node, tcp(80, 4000, ACK), family)

@@ -54,7 +54,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The node is not guarded."""
+    """A bundle without host policy."""
     return compiled(tmp_path_factory.mktemp("opened"), POLICY)
 
 

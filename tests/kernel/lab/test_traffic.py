@@ -54,7 +54,7 @@ def matrix(ends: list[str]) -> list[Probe]:
 
 
 def replace_route(node: LabNode, endpoint: LabEndpoint, kind: str) -> None:
-    """Make the node drop (`blackhole`) or refuse (`prohibit`, `local`) what is on its way to a pod."""
+    """Make the node drop (`blackhole`) or refuse (`prohibit`, `local`) packets to a pod."""
 
     def work() -> None:
         for address in (endpoint.ipv4, endpoint.ipv6):
@@ -75,7 +75,7 @@ def test_without_policy_everything_arrives(lab: Lab) -> None:
 
 
 def test_a_matrix_of_sixteen_ends_completes_in_seconds() -> None:
-    """Half of it dropped, so that the bound holds for what denied probes cost as well."""
+    """Half of the probes are dropped, so the bound covers the cost of denied probes."""
     ends = [endpoint.key for endpoint in LARGE] + ["external"]
     dropped = LARGE[:4]
     lost = {endpoint.key for endpoint in dropped}
@@ -105,7 +105,7 @@ def test_a_drop_is_denied(lab: Lab) -> None:
 
 
 def test_a_reset_or_a_closed_port_is_refused(lab: Lab) -> None:
-    """The node takes the pod's address for its own, and nobody listens there."""
+    """The node takes the pod's address for its own, and no process listens there."""
     replace_route(lab.node, ENDPOINTS[2], "local")
     probes = [
         probe

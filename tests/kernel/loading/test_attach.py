@@ -49,7 +49,7 @@ PROG_QUERY = 16
 
 
 class Foreign:
-    """A program of somebody else's, attached to the pod's device where it sends."""
+    """A foreign program, attached to the pod's device where it sends."""
 
     def __init__(self, path: Path) -> None:
         self._object = Object(path, path.parent)
@@ -225,7 +225,7 @@ def test_a_recreated_device_gets_its_hooks_again(node: NodeUnderTest, mode: Mode
 
 
 def tcx_programs(ifindex: int, hook: Hook) -> int:
-    """How many programs tcx runs there, whoever has attached them: BPF_PROG_QUERY."""
+    """How many programs tcx runs there, foreign ones included: BPF_PROG_QUERY."""
     attr = bytearray(struct.pack("=II120x", ifindex, hook.tcx_type))
     bpf_syscall.bpf(PROG_QUERY, attr)
     (count,) = struct.unpack_from("=I", attr, 24)

@@ -201,7 +201,7 @@ def test_patterns_stay_in_force_until_a_load_gives_an_empty_one(
     assert f"default deny of devices without an endpoint: {PATTERN} lxc?" in text
     load(commands, *DENY, "--attach", mode)
     assert denied(commands) == [DEVICE]
-    assert not is_hooked(node, "lxc1", mode), "no pattern names it any more"
+    assert not is_hooked(node, "lxc1", mode), "no pattern names the device any more"
     load(commands, "--deny-devices", "", "--attach", mode)
     assert denied(commands) == []
     assert not is_hooked(node, DEVICE, mode)

@@ -107,7 +107,7 @@ def test_a_device_is_denied_when_it_gets_a_name_that_matches(
         becomes_denied(commands, DEVICE, mode, "the renamed device is denied")
         ip("link", "set", DEVICE, "down")
         ip("link", "set", DEVICE, "name", "tmp1")
-        assert is_denied(commands, "tmp1", mode), "and it is not open under the old name"
+        assert is_denied(commands, "tmp1", mode), "the device is not open under the old name"
         load(commands, "--attach", mode)
         assert denied(commands) == ["tmp1"]
 

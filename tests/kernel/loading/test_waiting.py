@@ -41,7 +41,7 @@ SCHEMA = Path(__file__).parents[3] / "docs" / "schemas" / "node-status-v1.schema
 
 
 class Held:
-    """A command in a child process, which stops before a step until it is told to go on."""
+    """A command in a child process, which stops before a step until the test lets it continue."""
 
     def __init__(
         self, command: Callable[[], int], patch: Callable[[Callable[[], None]], None]
@@ -178,7 +178,7 @@ def test_status_reports_a_killed_first_load_as_half_loaded(commands: Commands) -
 
 
 def _waited(command: Callable[[], tuple[int, str, str]], held: Held) -> tuple[int, str, str]:
-    """Runs a command; the one that it waits for goes on a moment later."""
+    """Runs a command. The command that it waits for continues a moment later."""
     later = threading.Timer(0.3, held.go_on)
     later.start()
     try:

@@ -330,7 +330,7 @@ def swapped_hook(running: Running) -> None:
 
 
 def taken_off(running: Running) -> None:
-    """The first device's hook is detached, as by whoever may."""
+    """The first device's hook is detached, as by any process with CAP_NET_ADMIN."""
     link = sorted(running.pins.links.iterdir())[0]
     assert link.name.endswith(tuple(hook.program for hook in attach.HOOKS))
     with bpf_syscall.obj_get(link) as fd:

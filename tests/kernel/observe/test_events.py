@@ -406,7 +406,7 @@ def test_rules_that_make_notes_count_their_packets(noting: Noting) -> None:
 
 
 def flood(noting: Noting, sender: str, n: int = 3000) -> None:
-    """First packets of a client outside, or of pod cart, that a rule of web denies and logs."""
+    """First packets of an external client, or of pod cart, that a rule of web denies and logs."""
     web, ports = noting.host("web"), range(1000, 1000 + n)
     if sender == "a pod":
         frames = syns(noting.host("cart"), web, 81, ports)

@@ -83,7 +83,7 @@ def test_an_error_of_the_endpoint_reaches_the_node(
     expected = error(family, quoted(NODE, VIP, make(4000, PORT, *first), family), much)
     for _ in range(2):
         assert gets(node, pod, said(host, about, family)) == heard(host, expected, family)
-        node.load(node.policy(), uplinks=[UPLINK], service_cidr=CIDRS)  # nobody is asked
+        node.load(node.policy(), uplinks=[UPLINK], service_cidr=CIDRS)  # no policy is asked
     assert node.drops() == {}
 
 

@@ -141,7 +141,7 @@ def test_a_hairpin_connection_lasts_until_its_endpoint_is_removed(
     node.load(node.policy().allow("a", "c", ANY), services=web(A))
     assert comes_back(node, to_vip(tcp(4000, PORT, SYN), family))
     node.serve(web(A, C))
-    assert comes_back(node, to_vip(tcp(4000, PORT, ACK), family)), "it goes on"
+    assert comes_back(node, to_vip(tcp(4000, PORT, ACK), family)), "the connection continues"
     node.serve(web(C))
     sent = node.leaves("a", to_vip(tcp(4001, PORT, SYN), family))
     assert sent == frame(A, VIP, tcp(4001, TARGET, SYN), family=family, daddr=C.address(family))

@@ -97,7 +97,7 @@ def test_a_client_stays_when_other_endpoints_are_added_and_removed(
     for before, after in zip(first, then, strict=True):
         assert after == before if before in left else after in left
     node.serve(sticky(*ENDPOINTS))
-    assert went(picks, who, family) == then, "who has moved stays there"
+    assert went(picks, who, family) == then, "a moved client stays with its endpoint"
 
 
 @families
@@ -130,7 +130,7 @@ def test_each_connection_restarts_the_timeout(
 
 
 def pass_time(node: NodeUnderTest, seconds: int) -> None:
-    """Let what is remembered have been seen that much earlier."""
+    """Make each stored client that much older."""
     with node.shared_map("pc_clock") as fd:
         (rate,) = struct.unpack("=Q", bpf_syscall.map_lookup(fd, bytes(4), 8) or bytes(8))
     layout = node.layout("pc_affine")
@@ -180,7 +180,7 @@ def test_a_pod_stays_with_its_endpoint(node: NodeUnderTest, family: int) -> None
     assert remembered(node) == 1
     forged = frame(A, VIP, tcp(6000, PORT, SYN), family=family, saddr=B.address(family))
     assert node.leaves("a", forged) is None
-    assert remembered(node) == 1, "nobody is remembered in the name of another"
+    assert remembered(node) == 1, "no client is stored under another's address"
 
 
 @pytest.mark.native

@@ -59,7 +59,7 @@ def thief(at: Host, port: int = PORT, day: int = 1, name: str = "a-thief") -> li
 
 
 def goes_to(node: NodeUnderTest, vip: Host, sport: int, port: int = PORT, family: int = 4) -> str:
-    """The pod that gets what is sent there: "b", "c", or "" where nothing is translated."""
+    """The pod that gets a packet to that address: "b", "c", or "" without translation."""
     sent = frame(A, vip, tcp(sport, port, SYN), family=family)
     got = node.leaves("a", sent)
     for name, host in (("b", B), ("c", C)):

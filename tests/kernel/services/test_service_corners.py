@@ -147,7 +147,7 @@ def test_a_pre_nat_entry_renews_no_entry_of_a_direct_connection(node: NodeUnderT
         got = node.arrives("a", answer(B, tcp(TARGET, 4000, ACK)), came_in="pcb")
         assert got == answer(VIP, tcp(PORT, 4000, ACK))
     forged = node.arrives("a", answer(VIP, tcp(PORT, 4000, ACK)), came_in="pcb")
-    assert forged is None, "nobody but the hook says that it is the Service"
+    assert forged is None, "only the hook sends with the Service's address"
 
 
 @pytest.mark.parametrize("is_left", [False, True], ids=["none", "a checksum in the data"])

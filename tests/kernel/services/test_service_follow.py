@@ -222,7 +222,7 @@ def test_tables_replaced_by_another_command_are_not_changed(node: NodeUnderTest)
             world.take(each)
         live.apply(world.changes())
         node.serve(web(B, C))
-        node.serve(web(A, B, C))  # twice: the same half is in force again
+        node.serve(web(A, B, C))  # twice: the same buffer is in force again
         before = resolved(node)
         for each in slices([]):
             world.take(each)
@@ -235,7 +235,7 @@ def test_tables_replaced_by_equal_ones_are_not_changed(node: NodeUnderTest) -> N
     node.load(node.policy(), services=[])
     with following(node, web(C)) as (world, live):
         node.serve(web(B))
-        node.serve(web(B))  # the same half, and each part where it was, of the same size
+        node.serve(web(B))  # the same buffer, with parts of the same places and sizes
         before = resolved(node)
         for each in slices([C, B]):
             world.take(each)
@@ -283,7 +283,7 @@ def test_the_command_follows_a_watch(node: NodeUnderTest, follower: Follower) ->
     assert node.leaves("a", to_vip(tcp(4001, PORT, SYN))) == as_to(B, tcp(4001, TARGET, SYN))
     node.serve(web(B))
     follower.tell(*told(slices([C]), "MODIFIED"))
-    assert follower.acknowledged()["whole"], "what somebody else has put there is replaced"
+    assert follower.acknowledged()["whole"], "foreign tables are replaced"
     assert node.leaves("a", to_vip(tcp(4002, PORT, SYN))) == as_to(C, tcp(4002, TARGET, SYN))
     follower.tell(*told(slices([B])))
     assert not follower.acknowledged()["whole"]

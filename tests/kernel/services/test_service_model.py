@@ -169,7 +169,7 @@ Step = Ask | Carry | Answer | Direct | Serve | Change | Silence
 
 @dataclass(frozen=True)
 class Story:
-    """What is done, over one family and one protocol."""
+    """A sequence of steps, over one family and one protocol."""
 
     family: int
     proto: int
@@ -349,7 +349,9 @@ def told(model: ServiceModel, sent: Sent, seen: Packet | None) -> Packet | None:
 
 
 def made_by_kernel(node: NodeUnderTest, sent: Sent) -> bytes | None:
-    """What the kernel makes of it; None also where the sender is told (test_service_refuse.py)."""
+    """The packet that the kernel makes. None also where the sender gets an error
+    (test_service_refuse.py).
+    """
     frame = wire(sent.packet, sent.smac)
     if sent.came_in is None:
         verdict, after = node.answered(sent.pod, frame)
@@ -359,7 +361,7 @@ def made_by_kernel(node: NodeUnderTest, sent: Sent) -> bytes | None:
 
 
 def compare(kernel: Kernel, story: Story) -> None:
-    """Drive both; each packet becomes the same, and what is left is the same."""
+    """Drive both. They agree on every packet and on the entries in the end."""
     model, stage = ServiceModel(), Stage(story.family, story.proto)
     served = Serve((), ())
     kernel.node.other_nodes = {"node-2": (ELSEWHERE.ip4, ELSEWHERE.ip6)}
@@ -425,7 +427,7 @@ class Choosing(ServiceModel):
 
 
 class Loyal(Choosing):
-    """Goes on to endpoints that are gone."""
+    """Continues to removed endpoints."""
 
     def serve(self, wanted: dict[tuple[End, int], dict[End, Standing]]) -> None:
         super().serve(wanted)
@@ -443,14 +445,14 @@ class Sharing(Choosing):
 
 
 class OneSided(Choosing):
-    """Answers tell only the half that they find."""
+    """Replies update only the entry that they find."""
 
     def _note_answer(self, known: Half, packet: Packet) -> None:
         known.note(packet, is_reply=True)
 
 
 class Deaf(Choosing):
-    """Does not ask the other half."""
+    """Does not read the other entry."""
 
     def _to_service(
         self, device: str, mac: str, packet: Packet, seen: Packet | None, found: Found
@@ -482,7 +484,7 @@ class Unbound(Choosing):
 
 
 class AnyReady(Choosing):
-    """Prefers nobody: also gives clients endpoints that terminate."""
+    """Has no preference: also gives clients terminating endpoints."""
 
     def _begin(
         self, device: str, mac: str, packet: Packet, seen: Packet | None, places: Sequence[Place]

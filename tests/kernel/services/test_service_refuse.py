@@ -141,7 +141,7 @@ def test_a_traffic_policy_that_leaves_no_endpoint_drops_the_packet(
     assert verdict == DROP
     node.serve([local, *slices([(C, {"ready": False})])])
     verdict, _ = node.answered("a", to_vip(tcp(4000, PORT, SYN), family))
-    assert verdict == REDIRECT, "nobody anywhere"
+    assert verdict == REDIRECT, "no endpoint on any node"
     assert node.drops() == {"no backend": 2}
 
 

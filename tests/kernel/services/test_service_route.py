@@ -69,7 +69,7 @@ families = pytest.mark.parametrize("family", [4, 6])
 
 
 def exchanged(protocol: str, target: int, flags: int) -> tuple[Payload, ...]:
-    """What is asked of the Service and of the endpoint; what that answers, and what becomes of it."""
+    """The request to the Service and to the endpoint; the endpoint's reply and its translation."""
     if protocol == "TCP":
         more = flags | ACK
         asked = tcp(4000, PORT, flags), tcp(4000, target, flags)

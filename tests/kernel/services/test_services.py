@@ -63,7 +63,7 @@ families = pytest.mark.parametrize("family", [4, 6])
 
 
 def opened(node: NodeUnderTest, port: int = 4000, family: int = 4) -> None:
-    """A connection to the Service with one endpoint, kept on both sides."""
+    """An established connection to the Service with one endpoint."""
     for flags in (SYN, ACK, ACK, ACK):
         assert node.leaves("a", to_vip(tcp(port, PORT, flags), family))
         assert node.arrives("a", answer(C, tcp(TARGET, port, flags | ACK), family))
@@ -139,10 +139,10 @@ def test_a_connection_has_an_established_pre_nat_and_post_nat_entry(
     opened(node, family=family)
     fronts = [each for each in node.table(f"pc_ct{family}") if _state(each) & FRONT]
     proper = [each for each in node.table(f"pc_ct{family}") if not _state(each) & FRONT]
-    assert len(fronts) == len(proper) == 1, "both are where nothing is evicted"
+    assert len(fronts) == len(proper) == 1, "both are in the established table"
     assert not node.table(f"pc_ct{family}_new")
     assert fronts[0]["flow_id"] == proper[0]["flow_id"]
-    # The port and the row, struct pc_ct_nat: in the end that the entry hands nothing to.
+    # The port and the endpoint, struct pc_ct_nat: in the end to which the entry forwards nothing.
     assert fronts[0]["src"][10:12] == proper[0]["dst"][10:12] == struct.pack("!H", 4000)
     assert fronts[0]["src"][12:] == proper[0]["dst"][12:] != bytes(4)
     both = _state(fronts[0]) & _state(proper[0])
@@ -155,7 +155,7 @@ def test_policy_sees_the_endpoint_and_the_client(node: NodeUnderTest, family: in
     assert node.leaves("a", to_vip(tcp(4000, PORT, SYN), family)) is None
     assert node.drops() == {"policy": 1} and not node.connections(family)
     node.load(node.policy().allow_egress("a", "b", tcp_port(TARGET)))
-    assert node.leaves("a", to_vip(tcp(4000, PORT, SYN), family)) is None, "b does not let it in"
+    assert node.leaves("a", to_vip(tcp(4000, PORT, SYN), family)) is None, "policy of b denies it"
     node.load(node.policy().allow("a", "b", tcp_port(PORT)))
     assert node.leaves("a", to_vip(tcp(4000, PORT, SYN), family)) is None, "the Service's own port"
     node.load(node.policy().allow("a", "b", tcp_port(TARGET)))
@@ -174,7 +174,7 @@ def test_an_endpoint_on_the_same_node_is_reached_through_all_hooks(
         assert sent == as_to(B, tcp(4000, TARGET, flags), family)
         assert node.arrives("b", sent, came_in="pca") == sent
         back = frame(B, VIP, tcp(TARGET, 4000, flags | ACK), family=family, daddr=A.address(family))
-        assert node.leaves("b", back) == back, "it is the client's hook that translates back"
+        assert node.leaves("b", back) == back, "the client's hook translates the reply"
         got = node.arrives("a", answer(B, tcp(TARGET, 4000, flags | ACK), family), came_in="pcb")
         assert got == answer(VIP, tcp(PORT, 4000, flags | ACK), family)
     assert len(node.table(f"pc_ct{family}")) == 2
@@ -366,7 +366,7 @@ def test_an_evicted_entry_is_created_again(node: NodeUnderTest) -> None:
     node.expire_connections(ports=[PORT])
     sent = node.leaves("a", to_vip(udp(4000, PORT)))
     port, target = ports_of(sent)
-    assert target == 53 and port != 4000, "the other half goes on until it expires"
+    assert target == 53 and port != 4000, "the other entry lasts until it expires"
     assert node.arrives("a", answer(C, udp(53, port))) == answer(VIP, udp(PORT, 4000))
 
 
@@ -386,7 +386,7 @@ def test_a_pre_nat_entry_does_not_use_the_entry_of_a_direct_connection(
     for _ in range(2):
         sent = node.leaves("a", to_vip(make(4000, PORT, *then)))
         if protocol == "TCP":
-            assert sent is None, "nobody else would know what it is about"
+            assert sent is None, "no other end knows the connection"
         else:
             assert ports_of(sent)[0] != 4000
         direct = frame(A, C, make(4000, TARGET, *then))

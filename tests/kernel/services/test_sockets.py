@@ -104,7 +104,7 @@ def served(*pods: str, name: str = "web", vip: Host = VIP, **spec: object) -> li
 
 @dataclass
 class Echoes:
-    """In a namespace, whoever connects or sends gets the name back; until `stop`."""
+    """Servers in a namespace that send their name to each client, until `stop`."""
 
     namespace: Path
     name: str
@@ -246,7 +246,7 @@ def node(lab: Socketed) -> Iterator[Socketed]:
 
 
 def ask(way: str, kind: str, host: Host, port: int = PORT) -> tuple[str, str, int]:
-    """Who answers a connected socket, and whom that takes for its peer."""
+    """The server that answers a connected socket, and the peer address that the socket reports."""
     with made(way, kind) as each:
         each.connect((address(way, host), port))
         if kind == "UDP":

@@ -131,7 +131,7 @@ def test_a_pod_outside_the_ranges_is_dropped(node: NodeUnderTest, family: int) -
     assert node.leaves("a", sent)
     node.serve(balanced("203.0.113.0/24", "2001:db8::/32")[:1])
     verdict, _ = node.answered("a", frame(A, BALANCER, tcp(4001, PORT, SYN), family=family))
-    assert verdict == 2, "who may not come is not told that nobody is there"
+    assert verdict == 2, "a client outside the ranges gets no answer"
 
 
 def test_a_change_leaves_only_the_ranges_in_force(node: NodeUnderTest) -> None:

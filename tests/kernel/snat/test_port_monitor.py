@@ -106,7 +106,7 @@ class InModel:
 
 @dataclass
 class History:
-    """Told by a seed, while it goes on: ends answer what has come."""
+    """A random sequence by a seed, made while it runs: ends answer the packets that arrived."""
 
     node: Node
     family: int
@@ -214,7 +214,7 @@ assert right
 
 
 def resetting(leaving: Leaving) -> int:
-    """A RST ends it, whoever has sent it."""
+    """Any RST ends it, forged ones too."""
     return 10 if leaving.has_reset else right(leaving)
 
 

@@ -51,7 +51,9 @@ THERE = {
 
 
 def owners(step: Step, place: Place, pods: tuple[str, ...]) -> set[tuple[tuple[bool, ...], str]]:
-    """Who was given the port, and whose it is in the end, in all orders where nobody has given up."""
+    """Which CPUs got the port and which pod has it in the end, in all orders without a CPU that
+    gave up.
+    """
     return {
         (tuple(bool(cpu.has) for cpu in cpus), whose)
         for cpus, whose in ends_of(step, place, pods)

@@ -218,7 +218,7 @@ def test_a_reply_forged_by_a_pod_is_dropped(node: NodeUnderTest, family: int) ->
 
 
 def half(node: NodeUnderTest, is_out: bool) -> bytes:
-    """The key of the only connection's half."""
+    """The key of one of the two SNAT entries of the only connection."""
     (key,) = (key for key in ends(node) if key[38] == is_out)
     return key
 
@@ -259,7 +259,7 @@ def test_an_expired_connection_gets_a_new_port(node: NodeUnderTest, family: int)
 
 
 def seconds(node: NodeUnderTest) -> set[int]:
-    """How long each half has to live, as it was last written."""
+    """The remaining lifetime of each SNAT entry, as last written."""
     with node.shared_map("pc_clock") as fd:
         rate = struct.unpack("=Q", bpf_syscall.map_lookup(fd, bytes(4), 8) or b"")[0]
     left = {struct.unpack("=Q", each["expires"])[0] & 0xFFFFFFFF for each in ends(node).values()}

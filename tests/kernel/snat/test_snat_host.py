@@ -87,7 +87,7 @@ def test_host_policy_decides_replies_to_a_translated_port_of_the_node(
     assert node.drops() == {"policy": 2}
     assert node.comes_in(answer(back, family)) == answered(back, family)
     error = unreachable(family, inner(frame(NODE, WORLD, there_then, family=family)))
-    assert node.comes_in(answer(error, family)) is None, "about what it may not send"
+    assert node.comes_in(answer(error, family)) is None, "an error about a denied packet"
 
 
 pieces = partial(two_pieces, WORLD, NODE, 1053)

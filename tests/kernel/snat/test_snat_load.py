@@ -197,7 +197,7 @@ def test_a_load_with_other_ports_ends_connections_by_the_previous_ports(
     assert port_of(out(node, udp(50007, 53), family), family) == new
     assert node.comes_in(answer(udp(53, old), family)) == answer(udp(53, old), family)
     assert node.comes_in(answer(udp(53, new), family)) == answered(udp(53, 50007), family)
-    assert len(ends(node)) == 3, "the half that was the old port's waits until it is over"
+    assert len(ends(node)) == 3, "the entry of the old port lasts until it expires"
 
 
 @families

@@ -60,7 +60,7 @@ SENDERS = "a", "a", "b", "b", "node"
 
 @dataclass(frozen=True)
 class Out:
-    """Somebody sends; `server` is an index of SERVERS."""
+    """An end sends; `server` is an index of SERVERS."""
 
     sender: str
     port: int
@@ -122,7 +122,7 @@ def told(seed: int, least: int = 20, most: int = 60) -> Story:
 
 @dataclass
 class Stage:
-    """What has left so far, and who is where."""
+    """The packets that have left so far, and the ends."""
 
     family: int
     proto: int
@@ -156,7 +156,7 @@ class Stage:
 
 
 def compare(kernel: Kernel, story: Story) -> None:
-    """Drive both; each packet becomes the same, and what is left is the same."""
+    """Drive both. They agree on every packet and on the entries in the end."""
     kernel.node.unload()
     stage, model = Stage(story.family, story.proto), None
     for at, step in enumerate(story.steps):
@@ -223,7 +223,7 @@ class Sharing(Choosing):
 
 
 class Stubborn(Choosing):
-    """Goes on as before, whatever a load has said."""
+    """Continues as before, whatever a load changes."""
 
     def _holds(self, known: Leaving) -> bool:
         return True
@@ -237,7 +237,7 @@ class Forgetful(Choosing):
 
 
 class Credulous(Choosing):
-    """Takes anybody's packet for an answer."""
+    """Takes any external packet for a reply."""
 
     def comes_in(self, packet: Packet) -> Packet:
         for (proto, _, port, *_), known in self.by_port.items():

@@ -141,7 +141,7 @@ def test_streams_and_datagrams_arrive_with_any_offloads(
 
 
 def ping(lab: TwoNodes, who: str, family: int, ident: int) -> bool:
-    """Whether an echo with the id is answered, to who has sent it."""
+    """Whether the sender of an echo with the id gets the reply."""
     af, proto = (socket.AF_INET, 1) if family == 4 else (socket.AF_INET6, 58)
     made = lab.at[who].within(lambda: socket.socket(af, socket.SOCK_RAW, proto))
     with made:
@@ -181,7 +181,7 @@ def _reported(end: socket.socket) -> tuple[bytes, list[tuple[int, int, bytes]], 
 
 
 def offender(end: socket.socket, family: int) -> tuple[int, str]:
-    """The next error of a socket, and who has reported it."""
+    """The next error of a socket, and the host that reported it."""
     _, told, _, _ = eventually(lambda: _reported(end), "an error is reported")
     ((_, _, data),) = told
     number, (length, at) = struct.unpack_from("=I", data)[0], ((4, 20) if family == 4 else (16, 24))
@@ -215,7 +215,7 @@ def test_traceroute_from_a_pod_shows_every_hop(lab: TwoNodes, bundle: Path, fami
 
 
 def discovering(end: socket.socket, family: int) -> Callable[[], int]:
-    """A connected socket never fragments from now on; gives what it knows of the path's MTU."""
+    """A connected socket stops fragmenting. Gives its path MTU."""
     level, option, known = (
         (socket.IPPROTO_IP, 10, 14) if family == 4 else (socket.IPPROTO_IPV6, 23, 24)
     )
@@ -323,7 +323,7 @@ def test_external_clients_reach_services_beside_snat(
     for node in ("a", "b"):
         lab.load(node, bundle, services("pod-b"), way_back, masquerade=Masquerade(PORTS))
     listening = lab.server("pod-b", family, TCP, PORT)
-    caller = "client2" if family == 4 else "client1"  # whom the policy lets in
+    caller = "client2" if family == 4 else "client1"  # the client that policy allows
     client = lab.connect(caller, family, address("a", family), NODE_PORT)
     assert client
     server, peer = listening.accept()

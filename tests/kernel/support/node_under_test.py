@@ -237,7 +237,7 @@ class NodeUnderTest:
         return self._run("pc_to_pod", frame, LOCAL[pod], came_in=None)
 
     def leaves(self, pod: str, frame: bytes) -> bytes | None:
-        """The pod's frame as it goes on to the node's stack; None if it is dropped."""
+        """The pod's frame as it reaches the node's stack. None if it is dropped."""
         return self._run_through("pc_from_pod", frame, LOCAL[pod], came_in=LOCAL[pod])
 
     def answered(self, pod: str, frame: bytes) -> tuple[int, bytes]:
@@ -251,7 +251,7 @@ class NodeUnderTest:
         return self._run_through("pc_to_pod", frame, LOCAL[pod], came_in)
 
     def comes_in(self, frame: bytes) -> bytes | None:
-        """The frame from outside as it goes on to the node's stack; None if it is dropped."""
+        """The external frame as it reaches the node's stack. None if it is dropped."""
         return self._run_through("pc_from_uplink", frame, UPLINK, came_in=UPLINK)
 
     def goes_out(self, frame: bytes, pod: str | None = "a", uplink: str = UPLINK) -> bytes | None:

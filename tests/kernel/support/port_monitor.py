@@ -18,7 +18,7 @@ NEVER = float("inf")
 
 
 class TakenError(AssertionError):
-    """A port was taken over while its connection may go on."""
+    """Another pod got a port whose connection may continue."""
 
 
 @dataclass

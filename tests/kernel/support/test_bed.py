@@ -79,7 +79,7 @@ def whole(maps: Iterator[tuple[str, int]]) -> Whole:
 
 @contextmanager
 def new_bed(objects: Path, at: Path) -> Iterator[tuple[Bed, Callable[[], None]]]:
-    """One that nobody has used, in a root of its own, and what lends both programs once more."""
+    """An unused bed in its own root, and the object that lends both programs once more."""
     with own_bpffs(at) as root, closing(Beds(objects)) as beds:
 
         def lend() -> None:
@@ -154,7 +154,7 @@ USED = {
 
 
 def use(node: NodeUnderTest) -> None:
-    """Services, masquerade, connections, fragments and drops."""
+    """Services, SNAT, connections, fragments and drops."""
     policy = node.policy().allow("a", "c", ANY).allow("a", "world", ANY)
     masquerade = Masquerade(range(40000, 40100))
     node.load(policy, services=web(C), uplinks=[UPLINK], masquerade=masquerade)

@@ -387,7 +387,7 @@ class TwoNodes:
 
 
 def _overlay(at: Namespace, node: str) -> None:
-    """Of one node, with the ways to the pods of the other."""
+    """The routes of one node to the pods of the other."""
     (other,) = set(NODES) - {node}
     at.network.add(
         OVERLAY,

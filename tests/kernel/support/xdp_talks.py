@@ -240,7 +240,7 @@ def outer(request: pytest.FixtureRequest) -> int:
 def talks(
     tmp_path_factory: pytest.TempPathFactory, bundle: Path, outer: int
 ) -> Iterator[tuple[Uplink, Conversations]]:
-    """Connections that go on, and what tc made of their packets, as the router saw it."""
+    """Established connections, and what tc made of their packets, as the router saw it."""
     with ExitStack() as owned:
         lab = TwoNodes(tmp_path_factory.mktemp("nodes"), owned)
         lab.offload(tx=False, segments=False)
