@@ -92,7 +92,7 @@ def arrives(attack: Forger, data: bytes) -> bool:
 @families
 @cases
 @pytest.mark.parametrize("forward", ["redirect", "stack"])
-def test_what_a_forged_accepted_socket_sends_does_not_arrive(
+def test_packets_of_a_forged_accepted_socket_do_not_arrive(
     node: NodeUnderTest,
     wire: ServiceWire,
     family: int,

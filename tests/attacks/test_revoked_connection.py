@@ -59,7 +59,7 @@ def test_a_revoked_connection_passes_nothing(
 @families
 @pytest.mark.parametrize(("where", "ends"), CASES)
 @pytest.mark.parametrize("first", ["client", "server"])
-def test_the_first_load_ends_what_it_denies(
+def test_the_first_load_ends_a_denied_connection(
     node: NodeUnderTest,
     wire: ServiceWire,
     family: int,
@@ -77,7 +77,7 @@ def test_the_first_load_ends_what_it_denies(
 @families
 @pytest.mark.parametrize("ends", PAIRS.values(), ids=PAIRS)
 @pytest.mark.parametrize("first", ["client", "server"])
-def test_the_first_load_keeps_what_it_allows(
+def test_the_first_load_keeps_an_allowed_connection(
     node: NodeUnderTest,
     wire: ServiceWire,
     family: int,
@@ -99,7 +99,7 @@ def test_the_first_load_keeps_what_it_allows(
 @families
 @pytest.mark.parametrize("ends", PAIRS.values(), ids=PAIRS)
 @pytest.mark.parametrize("resets", [False, True], ids=["silent", "resets"])
-def test_a_server_goes_on_after_the_second_load(
+def test_an_allowed_server_continues_after_the_second_load(
     node: NodeUnderTest, wire: ServiceWire, family: int, ends: Ends, resets: bool
 ) -> None:
     """The server sends first after each load. The client's stack sends only ACKs."""

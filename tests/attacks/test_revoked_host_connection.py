@@ -79,7 +79,7 @@ def test_a_revoked_connection_of_the_node_passes_nothing(
 @families
 @sides
 @firsts
-def test_the_first_load_ends_what_it_denies(
+def test_the_first_load_ends_a_denied_connection(
     lab: TwoNodes, bundles: Bundles, family: int, side: Side, first: End
 ) -> None:
     """The datapath has no entry of the connection. The node's socket shows which end opened it."""
@@ -92,7 +92,7 @@ def test_the_first_load_ends_what_it_denies(
 @families
 @sides
 @firsts
-def test_the_first_load_keeps_what_it_allows(
+def test_the_first_load_keeps_an_allowed_connection(
     lab: TwoNodes, bundles: Bundles, family: int, side: Side, first: End
 ) -> None:
     """The opposite direction may be denied."""
@@ -107,7 +107,7 @@ def test_the_first_load_keeps_what_it_allows(
 @pytest.mark.parametrize(
     "ends", [("client1", "a", SSH), ("a", "client2", API)], ids=["inbound", "outbound"]
 )
-def test_the_first_load_keeps_what_uses_a_failsafe_port(
+def test_the_first_load_keeps_a_connection_at_a_failsafe_port(
     lab: TwoNodes, bundles: Bundles, family: int, ends: tuple[str, str, int], first: End
 ) -> None:
     before = connect(lab, *ends, family)
@@ -122,7 +122,7 @@ def test_the_first_load_keeps_what_uses_a_failsafe_port(
 
 @families
 @firsts
-def test_the_first_load_keeps_what_the_node_has_opened_to_its_pod(
+def test_the_first_load_keeps_a_connection_of_the_node_to_its_pod(
     lab: TwoNodes, bundles: Bundles, family: int, first: End
 ) -> None:
     """The node always reaches its own pods."""

@@ -43,7 +43,7 @@ families = pytest.mark.parametrize("family", [4, 6])
 
 
 @families
-def test_a_reply_passes_and_a_request_the_other_way_does_not(
+def test_a_reply_passes_and_a_request_of_the_opposite_direction_does_not(
     node: NodeUnderTest, family: int
 ) -> None:
     node.load(node.policy().allow("a", "b", tcp_port(80)))
@@ -229,7 +229,7 @@ def test_an_established_connection_runs_no_first_packet_program(node: NodeUnderT
     assert _decided(node) == before
 
 
-def test_replies_from_outside_the_cluster(node: NodeUnderTest) -> None:
+def test_replies_from_outside_the_cluster_pass(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "world", tcp_port(443)))
     reply = frame(WORLD, A, tcp(443, 1000, SYN | ACK))
     assert not node.sent_to("a", reply)

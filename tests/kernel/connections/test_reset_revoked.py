@@ -126,7 +126,7 @@ def test_a_revoked_connection_is_reset(
 
 @families
 @pytest.mark.parametrize(("where", "ends"), CASES)
-def test_the_first_load_resets_what_it_denies(
+def test_the_first_load_resets_a_denied_connection(
     node: NodeUnderTest, wire: ServiceWire, family: int, where: Where, ends: tuple[str, str]
 ) -> None:
     """A remote client gets none once the server's socket is closed: nothing else shows which end
@@ -250,7 +250,7 @@ def test_a_load_that_fails_keeps_the_choice_in_force(
 @families
 @pytest.mark.parametrize("resets_before", [False, True], ids=["silent before", "resets before"])
 @pytest.mark.parametrize("ends", [("b", "c"), ("b", "a")], ids=["another node", "this node"])
-def test_a_load_resets_no_connection_of_a_pod_that_is_new_to_it(
+def test_a_load_resets_no_connection_of_a_pod_that_it_adds(
     node: NodeUnderTest,
     wire: ServiceWire,
     family: int,

@@ -267,7 +267,7 @@ def test_an_answer_of_the_node_opens_no_connection(node: NodeUnderTest) -> None:
     assert not node.sent_by("a", frame(A, NODE, tcp(1000, 22, ACK)))
 
 
-def test_the_node_does_not_renew_what_a_pod_opened(node: NodeUnderTest) -> None:
+def test_the_node_does_not_renew_a_connection_that_a_pod_opened(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "world", ANY))
     assert node.sent_by("a", frame(A, NODE, tcp(1000, 22, SYN)))
     node.load(node.policy())

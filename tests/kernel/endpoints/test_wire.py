@@ -46,7 +46,7 @@ def test_pods_reach_each_other_where_policy_allows(
     assert wire.connect("b", HOSTS["a"].ip4, 80)
 
 
-def test_the_node_reaches_isolated_pods_which_do_not_reach_it(
+def test_the_node_reaches_isolated_pods_and_they_do_not_reach_the_node(
     node: NodeUnderTest, wire: Wire
 ) -> None:
     wire.listen("a", 8080)

@@ -84,7 +84,7 @@ def rejecting(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @families
 @pytest.mark.parametrize("to", ["external ip", "node port"])
-def test_a_client_reaches_a_pod_of_the_node_it_came_to(
+def test_a_client_reaches_a_pod_of_the_node_that_it_sends_to(
     lab: TwoNodes, bundle: Path, family: int, to: str
 ) -> None:
     loaded(lab, bundle, "pod-a")
@@ -235,7 +235,7 @@ def test_a_client_is_refused_where_no_process_listens(
 
 @families
 @pytest.mark.parametrize("pod", PODS)
-def test_what_a_rule_rejects_is_answered_from_the_service(
+def test_answers_to_rejected_packets_come_from_the_service(
     lab: TwoNodes, rejecting: Path, family: int, pod: str
 ) -> None:
     """The endpoint's node answers, whichever node the client sent to."""

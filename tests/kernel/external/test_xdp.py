@@ -44,7 +44,9 @@ __all__ = ["bundle", "outer", "talks"]
 pytestmark = pytest.mark.kernel
 
 
-def test_a_request_leaves_as_tc_and_the_device_send_it(talks: Talks, outer: int) -> None:
+def test_a_request_leaves_as_tc_and_the_vxlan_device_would_send_it(
+    talks: Talks, outer: int
+) -> None:
     uplink, seen = talks
     for key, each in seen.items():
         verdict, found = uplink.run(each.request)
@@ -59,7 +61,7 @@ def test_a_request_leaves_as_tc_and_the_device_send_it(talks: Talks, outer: int)
             assert is_right(found)
 
 
-def test_an_answer_leaves_as_tc_sends_it(talks: Talks) -> None:
+def test_a_reply_leaves_as_tc_would_send_it(talks: Talks) -> None:
     uplink, seen = talks
     for key, each in seen.items():
         assert uplink.run(each.handed_back) == (TX, each.answer), key
@@ -423,7 +425,7 @@ REDIRECTED = 7  # TC_ACT_REDIRECT
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_random_headers_leave_as_tc_and_the_device_send_them(
+def test_frames_with_random_headers_leave_as_tc_would_send_them(
     talks: Talks, outer: int, seed: int
 ) -> None:
     """Random bytes in the headers: every frame that XDP sends equals the frame that tc makes."""

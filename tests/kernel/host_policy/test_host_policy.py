@@ -156,7 +156,7 @@ def test_failsafe_ports_are_open_whatever_policies_say(node: NodeUnderTest, fami
 
 
 @families
-def test_failsafe_ports_are_those_that_the_load_says(node: NodeUnderTest, family: int) -> None:
+def test_a_load_sets_the_failsafe_ports(node: NodeUnderTest, family: int) -> None:
     loaded(node, open_ports={"inbound": "tcp:2222, udp:500", "outbound": "none"})
     assert comes(node, tcp(4000, 2222, SYN), family)
     assert comes(node, udp(500, 500), family)
@@ -217,7 +217,7 @@ def test_arp_and_neighbour_discovery_pass(node: NodeUnderTest) -> None:
 
 @families
 @pytest.mark.parametrize("first", ["client", "node"])
-def test_a_change_of_policy_ends_what_it_no_longer_allows(
+def test_a_change_of_policy_ends_connections_that_it_denies(
     node: NodeUnderTest, family: int, first: str
 ) -> None:
     policy = guarded().allow_ingress("world", "host", tcp_port(80))
@@ -237,7 +237,7 @@ def test_a_change_of_policy_ends_what_it_no_longer_allows(
 
 @families
 @pytest.mark.parametrize("first", ["server", "node"])
-def test_a_change_of_policy_ends_what_the_node_opened(
+def test_a_change_of_policy_ends_connections_that_the_node_opened(
     node: NodeUnderTest, family: int, first: str
 ) -> None:
     policy = guarded().allow_egress("host", "world", tcp_port(443))

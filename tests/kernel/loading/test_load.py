@@ -61,7 +61,7 @@ def _endpoint_keys(node: NodeUnderTest, name: str) -> set[bytes]:
     return {key for table, key in held if table == name}
 
 
-def test_status_tells_what_was_loaded(node: NodeUnderTest) -> None:
+def test_status_shows_the_loaded_bundle(node: NodeUnderTest) -> None:
     node.node_addresses = ()
     assert node.status() is None
     loaded = node.load(node.policy().allow("a", "b", ANY))

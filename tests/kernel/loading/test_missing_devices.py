@@ -53,7 +53,7 @@ def _passes(node: NodeUnderTest) -> TablePolicy:
 
 
 @modes
-def test_a_load_goes_on_without_the_device_of_one_pod(commands: Commands, mode: Mode) -> None:
+def test_a_load_works_without_the_device_of_one_pod(commands: Commands, mode: Mode) -> None:
     node = commands.node
     ip("link", "del", "pcb")
     code, said = commands.load(_passes(node), "--attach", mode)

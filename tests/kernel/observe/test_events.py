@@ -496,7 +496,7 @@ def connect(noting: Noting, port: int, n: int = 1) -> None:
     call(work, namespace=noting.lab.ends["external"].namespace)
 
 
-def test_the_command_prints_what_crosses_the_wire(noting: Noting) -> None:
+def test_the_command_prints_events_of_packets_on_the_wire(noting: Noting) -> None:
     reader = noting.command("--format", "json", "--count", "2")
     connect(noting, 80)
     connect(noting, 81)

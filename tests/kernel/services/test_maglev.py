@@ -70,7 +70,7 @@ def ends_of(picks: Picks, family: int, to: Host = VIP, kind: int = POD) -> list[
 
 
 @families
-def test_flows_stay_when_one_of_a_hundred_endpoints_goes(
+def test_flows_stay_when_one_of_a_hundred_endpoints_is_removed(
     node: NodeUnderTest, picks: Picks, family: int
 ) -> None:
     node.serve(steady(*HUNDRED))

@@ -54,7 +54,7 @@ families = pytest.mark.parametrize("family", [4, 6])
 @families
 @pytest.mark.parametrize(("protocol", "make", "much"), PAYLOADS)
 @pytest.mark.parametrize("sender", ["router", "endpoint", "node"])
-def test_an_error_about_what_a_client_sent(
+def test_an_error_about_a_request_is_translated_for_the_client(
     node: NodeUnderTest, family: int, protocol: str, make, much: bool, sender: str
 ) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=web(C, protocol=protocol))
@@ -74,7 +74,7 @@ def test_an_error_about_what_a_client_sent(
 
 @families
 @pytest.mark.parametrize(("protocol", "make", "much"), PAYLOADS)
-def test_an_error_about_what_a_client_was_answered(
+def test_an_error_about_a_reply_is_translated_for_the_endpoint(
     node: NodeUnderTest, family: int, protocol: str, make, much: bool
 ) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=web(C, protocol=protocol))

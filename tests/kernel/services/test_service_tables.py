@@ -84,7 +84,7 @@ def used(node: NodeUnderTest) -> tuple[int | None, ...]:
     return counts["pc_frontends"], counts["pc_rows"]
 
 
-def test_the_tables_hold_what_is_in_force(node: NodeUnderTest) -> None:
+def test_the_tables_hold_the_services_in_force(node: NodeUnderTest) -> None:
     node.load(node.policy(), services=web(B, C))
     assert used(node) == (2, 4)
     node.serve(web(C))
@@ -108,7 +108,7 @@ def _snapshot(node: NodeUnderTest) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("command", ["services", "load"])
-def test_a_change_that_fails_leaves_nothing(
+def test_a_change_that_fails_keeps_the_previous_tables(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=web(C))
