@@ -81,7 +81,7 @@ class Lent:
 
 @families
 @pytest.mark.parametrize("data", [b"in", b"in" * SIZE], ids=["whole", "in fragments"])
-def test_a_pods_peer_does_not_reach_a_socket_of_the_node(
+def test_a_peer_of_a_pod_does_not_reach_a_socket_of_the_node(
     lab: TwoNodes, bundle: Path, family: int, data: bytes
 ) -> None:
     lab.load("a", bundle, None)

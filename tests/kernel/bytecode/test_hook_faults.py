@@ -85,7 +85,7 @@ QUICK = "a connection of an older epoch is fresh"
     "name",
     [name if name == QUICK else pytest.param(name, marks=pytest.mark.slow) for name in FAULTS],
 )
-def test_a_packet_reveals_the_fault(
+def test_a_packet_shows_the_fault(
     node: NodeUnderTest,
     variant: Callable[[str, dict[str, tuple[str, str]]], Path],
     family: int,

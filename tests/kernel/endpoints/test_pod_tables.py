@@ -302,7 +302,7 @@ def test_addresses_that_find_no_bucket_are_an_error_of_the_host(
     assert tables.ask([ipaddress.ip_address("10.0.0.1")]) == [(1, 0, 0)]
 
 
-def test_the_map_of_another_release_is_not_used(tables: Tables) -> None:
+def test_the_map_of_another_release_is_not_taken_for_ours(tables: Tables) -> None:
     tables.pins.map("pc_ep4").unlink()
     bpf_syscall.obj_pin(tables.programs.map_fd("pc_if"), tables.pins.map("pc_ep4"))
     with pytest.raises(HostError, match="pc_ep4 that is in use has another layout"):

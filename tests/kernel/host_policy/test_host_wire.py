@@ -158,7 +158,7 @@ def answers(client: socket.socket, server: socket.socket) -> bool:
 
 
 @families
-def test_a_change_of_policy_ends_sessions_except_at_failsafe_ports(
+def test_a_change_of_policy_ends_sessions_but_at_failsafe_ports(
     lab: TwoNodes, bundle: Path, other: Path, family: int
 ) -> None:
     lab.load("a", bundle, None)

@@ -120,7 +120,7 @@ def _key(address: str) -> bytes:
     return ipaddress.ip_address(address).packed
 
 
-def test_host_network_pods_are_no_endpoints(node: NodeUnderTest) -> None:
+def test_pods_in_the_hosts_network_are_no_endpoints(node: NodeUnderTest) -> None:
     node.node_addresses = ()
     entries = [endpoint("a", A, "pca"), endpoint("c", C, None) | {"hostNetwork": True}]
     loaded = node.load(node.policy(), entries=entries)

@@ -105,7 +105,7 @@ def _links(node: NodeUnderTest) -> list[Path]:
 
 
 @modes
-def test_hooks_of_a_device_without_a_pod_are_replaced_with_the_others(
+def test_hooks_without_a_pod_are_replaced_with_the_others(
     node: NodeUnderTest, variant: Callable[..., Path], mode: Mode
 ) -> None:
     node.load(node.policy(), mode=mode)

@@ -198,9 +198,7 @@ def test_an_endpoint_that_equals_the_node_port_is_reached_untranslated(
 
 
 @families
-def test_a_pod_that_is_the_only_endpoint_reaches_itself_through_the_node_port(
-    node: NodeUnderTest, family: int
-) -> None:
+def test_a_pod_that_is_the_only_endpoint_reaches_itself(node: NodeUnderTest, family: int) -> None:
     node.load(node.policy(), services=behind(A))
     for flags in (SYN, ACK, ACK):
         got = comes_back(node, to_node(tcp(4000, NODE_PORT, flags), family))

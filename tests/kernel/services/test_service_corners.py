@@ -72,7 +72,7 @@ def mac_of(device: str) -> str:
     return str(json.loads(told.stdout)[0]["address"])
 
 
-def test_an_endpoint_with_the_services_address_is_reached(node: NodeUnderTest) -> None:
+def test_an_endpoint_that_has_the_services_address_is_reached(node: NodeUnderTest) -> None:
     """An external address that is a node's, and a hostNetwork endpoint on that node, with one port."""
     objects = [service(vip=SECOND), *slices([SECOND], port=PORT)]
     node.load(node.policy().allow("a", "world", ANY), services=objects)

@@ -174,9 +174,7 @@ def test_fragments_of_a_connection_under_another_policy_follow_their_first(
 
 
 @families
-def test_fragments_without_their_first_do_not_reach_a_service(
-    node: NodeUnderTest, family: int
-) -> None:
+def test_fragments_alone_do_not_reach_a_service(node: NodeUnderTest, family: int) -> None:
     policy = node.policy().allow("a", "c", ANY).allow("a", "world", ANY)
     node.load(policy, services=web(C, protocol="UDP", port=53))
     first, later = fragments(A, VIP, (4000, PORT), family, A, VIP)

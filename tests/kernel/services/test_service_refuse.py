@@ -131,9 +131,7 @@ def test_a_spoofed_packet_is_not_answered(node: NodeUnderTest, family: int) -> N
 
 
 @families
-def test_a_traffic_policy_that_leaves_no_endpoint_drops_the_packet(
-    node: NodeUnderTest, family: int
-) -> None:
+def test_a_traffic_policy_that_leaves_no_endpoint_drops(node: NodeUnderTest, family: int) -> None:
     """As kube-proxy: endpoints on other nodes may still answer."""
     local = service(internalTrafficPolicy="Local")
     node.load(node.policy().allow("a", "c", ANY), services=[local, *slices([C])])

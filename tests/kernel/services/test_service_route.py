@@ -200,9 +200,7 @@ def test_a_source_port_in_use_is_translated_to_another(node: NodeUnderTest, fami
 
 
 @families
-def test_session_affinity_keeps_clients_with_their_endpoint(
-    node: NodeUnderTest, family: int
-) -> None:
+def test_clients_stay_with_their_endpoint(node: NodeUnderTest, family: int) -> None:
     loaded(node, A, B, sessionAffinity="ClientIP")
     found = {
         (sends(node, to(VIP, tcp(port, PORT, SYN), family)) or b"")[16:40]

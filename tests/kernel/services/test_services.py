@@ -253,7 +253,7 @@ def test_a_source_port_in_use_is_translated_to_another(node: NodeUnderTest, fami
     assert node.drops() == {}
 
 
-def test_a_direct_connection_from_a_source_port_in_use_is_refused(node: NodeUnderTest) -> None:
+def test_a_direct_connection_from_a_port_that_is_taken_is_refused(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=web(C))
     assert node.leaves("a", to_vip(tcp(4000, PORT, SYN)))
     assert node.leaves("a", frame(A, C, tcp(4000, TARGET, SYN))) is None
@@ -261,7 +261,7 @@ def test_a_direct_connection_from_a_source_port_in_use_is_refused(node: NodeUnde
     assert node.leaves("a", frame(A, C, tcp(4001, TARGET, SYN)))
 
 
-def test_sctp_from_a_source_port_in_use_is_refused(node: NodeUnderTest) -> None:
+def test_sctp_whose_port_is_taken_is_refused(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=web(C, protocol="SCTP", port=PORT))
     assert node.leaves("a", frame(A, C, sctp(4000, PORT, 1)))
     assert node.leaves("a", to_vip(sctp(4000, PORT, 1))) is None

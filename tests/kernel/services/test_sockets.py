@@ -448,7 +448,7 @@ def test_source_ranges_apply_to_the_node(node: Socketed, kind: str) -> None:
 
 
 @ways
-def test_session_affinity_keeps_the_node_with_an_endpoint(node: Socketed, way: str) -> None:
+def test_session_affinity_holds_the_node_to_an_endpoint(node: Socketed, way: str) -> None:
     node.load(served("web", "cart", sessionAffinity="ClientIP"))
     found = node.process(lambda: {ask(way, "TCP", VIP)[0] for _ in range(30)})
     assert len(found) == 1

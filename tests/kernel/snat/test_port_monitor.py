@@ -234,7 +234,7 @@ def short(leaving: Leaving) -> int:
 
 
 @pytest.mark.parametrize("wrong", [resetting, half_closing, believing, short])
-def test_the_monitor_detects_a_port_that_is_freed_too_early(
+def test_the_monitor_finds_a_port_that_is_free_too_soon(
     wrong: Callable[[Leaving], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Leaving, "idle", property(wrong))
