@@ -21,7 +21,7 @@ def plain_key(kind: Kind) -> int:
     return Kind.OTHER << 16 | NUMBERS[kind]
 
 
-def kinds_told_apart(tables: Iterable[TierTable], vocabulary: Vocabulary) -> frozenset[Kind]:
+def distinguished_kinds(tables: Iterable[TierTable], vocabulary: Vocabulary) -> frozenset[Kind]:
     """The kinds in which some rule distinguishes two services, or a service from the plain key."""
     sets = list(_service_sets(tables))
     named = {port.protocol for port in vocabulary.named_ports}

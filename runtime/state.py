@@ -25,7 +25,7 @@ SCHEMA = "policyc.dev/node-state/v7"
 Warn = Callable[[str], object]
 
 
-def to_nobody(_message: str) -> None:
+def unheard(_message: str) -> None:
     """Discards warnings."""
 
 

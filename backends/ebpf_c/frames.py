@@ -12,7 +12,7 @@ from policyc.backends.ebpf_c import costs
 from policyc.backends.ebpf_c.addresses import plan_addresses
 from policyc.backends.ebpf_c.choice import Choice
 from policyc.ir.decision import DecisionIR
-from policyc.ir.distinguished_protocols import kinds_told_apart
+from policyc.ir.distinguished_protocols import distinguished_kinds
 from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.plan import (
     FIRST_COLUMN,
@@ -90,7 +90,7 @@ def frames_of(decision: DecisionIR, budgets: Budgets = MEASURED) -> Frames:
     nodes = Nodes()
     frames = {direction: _frame(decision, direction, nodes, budgets) for direction in Direction}
     return Frames(
-        frames, tuple(nodes.nodes), kinds_told_apart(decision.tables, decision.atoms.vocabulary)
+        frames, tuple(nodes.nodes), distinguished_kinds(decision.tables, decision.atoms.vocabulary)
     )
 
 

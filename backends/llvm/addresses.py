@@ -7,7 +7,7 @@ from policyc.backends.llvm.layout import Limits
 from policyc.backends.llvm.modules import INLINE, Array, Module, batch, loop, store
 from policyc.backends.llvm.search import emit_search
 from policyc.backends.llvm.text import Function
-from policyc.backends.llvm.trees import Halves, Key, Steps, Word, emit_tree, returns
+from policyc.backends.llvm.trees import DoubleBuffer, Key, Steps, Word, emit_tree, returns
 
 
 def write_find(module: Module, family: int, steps: Steps, limits: Limits) -> None:
@@ -26,7 +26,7 @@ def _address_columns(family: int) -> tuple[str, ...]:
 def _write_find_by_code(module: Module, family: int, steps: Steps) -> None:
     parts = ["i32 %key"] if family == 4 else ["i64 %high", "i64 %low"]
     tree = Function(f"define internal i32 @end{family}({', '.join(parts)}) {INLINE}")
-    key: Key = Word("%key", 32) if family == 4 else Halves("%high", "%low")
+    key: Key = Word("%key", 32) if family == 4 else DoubleBuffer("%high", "%low")
     emit_tree(tree, key, steps, returns(32))
     module.add(tree)
     columns = _address_columns(family)

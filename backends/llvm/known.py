@@ -6,7 +6,7 @@ one lookup plan. All of them are inlined, so code that the policies do not use i
 """
 
 from policyc.backends.llvm.text import Function
-from policyc.backends.llvm.trees import Halves, Steps, Word, emit_switch, emit_tree, returns
+from policyc.backends.llvm.trees import DoubleBuffer, Steps, Word, emit_switch, emit_tree, returns
 from policyc.ir.plan import AddressLayout, CellLayout, DirectionPlan, LookupPlan
 from policyc.ir.policy import Direction
 from policyc.ir.trees import (
@@ -107,7 +107,7 @@ def _columns(plan: LookupPlan, family: int) -> str:
         directed = plan.directions[direction]
         if directed.is_used and not LAYOUTS[directed.addresses[family].layout]:
             trees[side] = directed.addresses[family].runs
-    key = Word("%address", 32) if family == 4 else Halves("%high", "%low")
+    key = Word("%address", 32) if family == 4 else DoubleBuffer("%high", "%low")
     fn_side = Word("%side", 32)
     if not trees:
         emit_tree(fn, key, [(0, 0)], returns(32))

@@ -29,7 +29,7 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
-class Halves:
+class DoubleBuffer:
     """A value of 128 bits in two registers."""
 
     high: str
@@ -47,7 +47,7 @@ class Halves:
         return fn.let(f"or i1 {under}, {both}")
 
 
-Key = Word | Halves
+Key = Word | DoubleBuffer
 Finish = Callable[[Function, int], None]
 """Ends a path with its leaf: a return, or a store and a branch, as the target needs."""
 

@@ -114,7 +114,7 @@ def replace_services(
             strict=strict_services,
         )
     n_backends = sum(each.takes_new for found in frontends for each in found.backends)
-    ways = Counter(each.way_back for each in frontends if each.way_back)
+    ways = Counter(each.return_path for each in frontends if each.return_path)
     own = "".join(
         f", {n} with external clients answered by {way}" for way, n in sorted(ways.items())
     )

@@ -24,7 +24,7 @@ from policyc.runtime.attach.attach import Mode
 from policyc.runtime.attach.xdp import Mode as XdpMode
 from policyc.runtime.command_lock import Patience
 from policyc.runtime.counts import counted
-from policyc.runtime.devices.uplinks import Outside
+from policyc.runtime.devices.uplinks import ReturnPath
 from policyc.runtime.endpoints.forwarding import Forwarding
 from policyc.runtime.endpoints.local_devices import Missing
 from policyc.runtime.failsafes import Side
@@ -81,8 +81,8 @@ from policyc.runtime.state import Generation
 )
 @click.option(
     "--outside",
-    "way_back",
-    type=click.Choice(get_args(Outside)),
+    "return_path",
+    type=click.Choice(get_args(ReturnPath)),
     default="tunnel",
     show_default=True,
     help="Answer external clients that reached another node through that node (tunnel), or directly.",
@@ -185,7 +185,7 @@ def load(
     mode: Mode,
     forwarding: Forwarding,
     uplink: tuple[str, ...],
-    way_back: Outside,
+    return_path: ReturnPath,
     xdp_mode: XdpMode | None,
     masquerades: bool,
     excepted: tuple[str, ...],
@@ -225,7 +225,7 @@ def load(
                 mode=mode,
                 forwarding=forwarding,
                 uplinks=uplink,
-                return_path=way_back,
+                return_path=return_path,
                 masquerade=masquerade,
                 xdp_mode=xdp_mode,
                 services=read_objects(services) if services else None,

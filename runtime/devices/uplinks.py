@@ -15,7 +15,7 @@ from policyc.runtime.devices import (
 from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.kernel import rtnetlink
 
-Outside = Literal["tunnel", "dsr"]
+ReturnPath = Literal["tunnel", "dsr"]
 """The return path to a client that came to another node: by that node, or by the endpoint's own."""
 
 _OURS: Mapping[str, str] = {

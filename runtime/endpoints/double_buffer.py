@@ -55,7 +55,7 @@ class Word:
         return self.half | self.shift4 << 8 | self.shift6 << 16 | self.seed << 32
 
 
-class Halves:
+class DoubleBuffer:
     """The maps that are pinned in a folder, mapped into this process while the block lasts."""
 
     def __init__(self, maps: Path) -> None:
@@ -64,7 +64,7 @@ class Halves:
         self._memory: dict[str, mmap.mmap] = {}
         self._half: dict[str, int] = {}  # bytes of a buffer
 
-    def __enter__(self) -> "Halves":
+    def __enter__(self) -> "DoubleBuffer":
         with ExitStack() as opening:
             for name in _SIZES:
                 fd = opening.enter_context(bpf_syscall.obj_get(self._maps / name))

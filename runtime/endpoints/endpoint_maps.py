@@ -15,7 +15,7 @@ from policyc.runtime import switch
 from policyc.runtime.endpoints.double_buffer import (
     STATE,
     TABLES,
-    Halves,
+    DoubleBuffer,
     Word,
 )
 from policyc.runtime.endpoints.endpoint_tables import (
@@ -73,7 +73,7 @@ def ids(pins: Pins, layout: StructLayout) -> set[int]:
 
 def n_addresses(pins: Pins, name: str) -> int:
     """How many addresses a table has."""
-    with Halves(pins.maps) as halves:
+    with DoubleBuffer(pins.maps) as halves:
         return len(halves.who(name))
 
 
@@ -141,7 +141,7 @@ def write_classes(endpoints: tuple[LoadedEndpoint, ...], fields: tuple[str, ...]
 
 
 def _by_address(pins: Pins, layout: StructLayout) -> Held:
-    with Halves(pins.maps) as halves:
+    with DoubleBuffer(pins.maps) as halves:
         return {
             (name, address.to_bytes(size, "big")): _value(halves, who, layout)
             for name, size in TABLES.items()
@@ -175,7 +175,7 @@ def _numbers(layout: StructLayout, value: bytes) -> dict[str, int]:
     return {name: int.from_bytes(raw, sys.byteorder) for name, raw in fields.items()}
 
 
-def _value(halves: Halves, who: int, layout: StructLayout) -> bytes:
+def _value(halves: DoubleBuffer, who: int, layout: StructLayout) -> bytes:
     """The struct pc_endpoint that pc_endpoint_at() gives."""
     if who & LOCAL:
         return halves.record(who & ID_MASK)
@@ -191,7 +191,7 @@ def _replace(pins: Pins, before: Held, after: Held, layout: StructLayout, undo: 
     """
     if before == after:
         return
-    with Halves(pins.maps) as halves:
+    with DoubleBuffer(pins.maps) as halves:
         half, records = _laid_out(halves, after, layout)
         switch.wait_for_readers()
         word, was = halves.fill(half, records), halves.word
@@ -201,11 +201,11 @@ def _replace(pins: Pins, before: Held, after: Held, layout: StructLayout, undo: 
 
 
 def _store(pins: Pins, word: Word) -> None:
-    with Halves(pins.maps) as halves:
+    with DoubleBuffer(pins.maps) as halves:
         halves.store(word)
 
 
-def _laid_out(halves: Halves, after: Held, layout: StructLayout) -> tuple[Half, bytes]:
+def _laid_out(halves: DoubleBuffer, after: Held, layout: StructLayout) -> tuple[Half, bytes]:
     """The buffer and its records; `InputError` if there are too many."""
     records: dict[bytes, int] = {}
     who: dict[str, dict[int, int]] = {name: {} for name in TABLES}

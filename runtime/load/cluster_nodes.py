@@ -12,7 +12,7 @@ from policyc.runtime.bundle.address_value import (
     Address,
     packed,
 )
-from policyc.runtime.devices.uplinks import Outside
+from policyc.runtime.devices.uplinks import ReturnPath
 from policyc.runtime.endpoints.endpoints import (
     EndpointsFile,
     NodeRecord,
@@ -31,7 +31,7 @@ _NUMBER = struct.Struct("=I")
 _UPLINKS = 8  # PC_UPLINKS
 _CONFIG = struct.Struct(f"=II{2 * _UPLINKS}I16s16sI")  # struct pc_outside
 _NOBODY = bytes(16)
-_WAYS: Mapping[Outside, int] = {"tunnel": 0, "dsr": 1}  # enum pc_way_back
+_WAYS: Mapping[ReturnPath, int] = {"tunnel": 0, "dsr": 1}  # enum pc_way_back
 
 
 class Nodes:
@@ -100,7 +100,7 @@ class Nodes:
         tunnel: int,
         uplinks: Sequence[int],
         past_stack: Collection[int],
-        way_back: Outside,
+        return_path: ReturnPath,
         undo: Undo,
         marks: int = 0,
     ) -> None:
@@ -118,7 +118,7 @@ class Nodes:
             was = bpf_syscall.map_lookup(fd, _NUMBER.pack(0), _CONFIG.size) or bytes(_CONFIG.size)
             places = _places(_CONFIG.unpack(was)[2 + _UPLINKS : 2 + 2 * _UPLINKS], past_stack)
             value = _CONFIG.pack(
-                *(tunnel, _WAYS[way_back], *devices, *places),
+                *(tunnel, _WAYS[return_path], *devices, *places),
                 *(at.get(4, _NOBODY), at.get(6, _NOBODY), marks),
             )
             undo.by(_set, self._pins, CONFIG, 0, was)

@@ -28,15 +28,15 @@ from policyc.runtime.load.request import LoadRequest
 from policyc.runtime.policy import host_policy
 from policyc.runtime.services import route as service_route
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
-from policyc.runtime.state import StateDir, Warn, to_nobody
+from policyc.runtime.state import StateDir, Warn, unheard
 
 
 def load(
     request: LoadRequest,
     *,
     placer: PlacerFactory | None = None,
-    warn: Warn = to_nobody,
-    note: Warn = to_nobody,
+    warn: Warn = unheard,
+    note: Warn = unheard,
 ) -> Loaded:
     """Do what is asked. `warn` is told what is left out, `note` what the node cannot have."""
     given = _read(request, note)
@@ -84,7 +84,7 @@ def unload(
     bpffs: Path = DEFAULT_ROOT,
     state_root: Path = DEFAULT_STATE,
     patience: Patience = command_lock.NONE,
-    warn: Warn = to_nobody,
+    warn: Warn = unheard,
 ) -> bool:
     """Detach from every device and remove every pin. False when nothing was loaded."""
     host.require_root()

@@ -11,7 +11,7 @@ from policyc.runtime.attach import attach, xdp
 from policyc.runtime.attach.denied_devices import Patterns
 from policyc.runtime.bundle.json_value import JsonValue
 from policyc.runtime.command_lock import Patience
-from policyc.runtime.devices.uplinks import Outside
+from policyc.runtime.devices.uplinks import ReturnPath
 from policyc.runtime.endpoints.forwarding import Forwarding
 from policyc.runtime.endpoints.local_devices import Missing
 from policyc.runtime.failsafes import Side
@@ -48,7 +48,7 @@ class LoadRequest:
 
     uplinks: Sequence[str] = ()
     """The devices by which external clients reach the node."""
-    return_path: Outside = "tunnel"
+    return_path: ReturnPath = "tunnel"
     """How external clients that reached another node are answered."""
     masquerade: Masquerade | None = None
     """SNAT of the node's pods at uplinks. None: pods keep their addresses."""

@@ -32,7 +32,7 @@ from policyc.runtime.observe.event_records import (
     Reader,
 )
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
-from policyc.runtime.state import StateDir, Warn, to_nobody
+from policyc.runtime.state import StateDir, Warn, unheard
 
 RING, COUNT = "pc_events", "pc_event_count"
 _WAIT_MS = 200
@@ -63,7 +63,7 @@ def read_events(
     count: int | None = None,
     seconds: float | None = None,
     is_over: Callable[[], bool] = lambda: False,
-    warn: Warn = to_nobody,
+    warn: Warn = unheard,
 ) -> Iterator[Event | Lost]:
     """The waiting events, and new ones, until `count` events, `seconds`, `is_over`, or an unload.
 

@@ -25,7 +25,7 @@ from policyc.runtime.services.services import (
     note_health,
     note_node_ports,
 )
-from policyc.runtime.state import Warn, to_nobody
+from policyc.runtime.state import Warn, unheard
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ def read_services(
     roots: Iterable[JsonValue],
     own: OwnNode,
     external: Ranges = (),
-    note: Warn = to_nobody,
-    warn: Warn = to_nobody,
+    note: Warn = unheard,
+    warn: Warn = unheard,
 ) -> tuple[Frontend, ...]:
     """The frontends of `serve`; `InputError` if an object is malformed."""
     return serve(roots, own, external, note, warn, strict=True).frontends
@@ -68,8 +68,8 @@ def serve(
     roots: Iterable[JsonValue],
     own: OwnNode,
     external: Ranges = (),
-    note: Warn = to_nobody,
-    warn: Warn = to_nobody,
+    note: Warn = unheard,
+    warn: Warn = unheard,
     strict: bool = False,
 ) -> Served:
     """Every frontend, as this node serves it.

@@ -7,12 +7,12 @@ from policyc.runtime.bundle.json_value import (
     JsonValue,
     one_of,
 )
-from policyc.runtime.devices.uplinks import Outside
+from policyc.runtime.devices.uplinks import ReturnPath
 from policyc.runtime.services import maglev
 
 _BALANCE, _MAGLEV_SLOTS = "policyc.dev/balance", "policyc.dev/maglev-slots"
 _OUTSIDE = "policyc.dev/outside"
-_WAYS: tuple[Outside, ...] = get_args(Outside)
+_WAYS: tuple[ReturnPath, ...] = get_args(ReturnPath)
 
 
 def maglev_slots(metadata: JsonValue) -> int:
@@ -27,7 +27,7 @@ def maglev_slots(metadata: JsonValue) -> int:
     return size if balance == "maglev" else 0
 
 
-def way_back(metadata: JsonValue) -> Outside | None:
+def return_path(metadata: JsonValue) -> ReturnPath | None:
     """The return path to external clients that came to a node other than the endpoint's.
 
     Set by `policyc.dev/outside`; None: as the load says. `InputError` for any other value.

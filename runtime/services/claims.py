@@ -26,7 +26,7 @@ from policyc.runtime.services.services import (
     Kind,
     OwnNode,
 )
-from policyc.runtime.state import Warn, to_nobody
+from policyc.runtime.state import Warn, unheard
 
 Name = tuple[str, str]
 """Namespace and name."""
@@ -88,7 +88,7 @@ class _Claim:
 class Claims:
     """Everything that Services ask for, and what of it is active."""
 
-    warn: Warn = to_nobody
+    warn: Warn = unheard
     frontends: dict[Site, Frontend] = field(default_factory=dict)
     """The frontends of the last `settle`."""
     lost: dict[tuple[Name, Site], str] = field(default_factory=dict)

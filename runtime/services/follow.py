@@ -39,7 +39,7 @@ from policyc.runtime.services.watched_objects import (
     World,
 )
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
-from policyc.runtime.state import Warn, to_nobody
+from policyc.runtime.state import Warn, unheard
 
 SETTLED = 1.0
 """Seconds of silence after which the first events count as complete."""
@@ -75,8 +75,8 @@ def follow(
     bpffs: Path = DEFAULT_ROOT,
     state_root: Path = DEFAULT_STATE,
     settled: float = SETTLED,
-    warn: Warn = to_nobody,
-    note: Warn = to_nobody,
+    warn: Warn = unheard,
+    note: Warn = unheard,
 ) -> None:
     """Read watch events (or objects) from files and pipes until all have ended, or `is_over`.
 

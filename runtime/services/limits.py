@@ -33,7 +33,7 @@ from policyc.runtime.services.services import (
     OwnNode,
     frontends_of,
 )
-from policyc.runtime.state import Warn, to_nobody
+from policyc.runtime.state import Warn, unheard
 
 Name = tuple[str, str]
 """Namespace and name."""
@@ -102,7 +102,7 @@ class _Entry:
 class Limits:
     """All Services that share the tables."""
 
-    warn: Warn = to_nobody
+    warn: Warn = unheard
     _entries: dict[Name, _Entry] = field(default_factory=dict)
     _of_namespace: dict[str, Demand] = field(default_factory=dict)
     _of_all: Demand = _NOTHING

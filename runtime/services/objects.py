@@ -18,7 +18,7 @@ from policyc.runtime.bundle.json_value import (
     JsonValue,
     one_of,
 )
-from policyc.runtime.devices.uplinks import Outside
+from policyc.runtime.devices.uplinks import ReturnPath
 from policyc.runtime.errors import InputError
 from policyc.runtime.services import (
     annotations as service_annotations,
@@ -86,7 +86,7 @@ class Service:
     """Seconds for which a client keeps its endpoint; 0: no session affinity."""
     maglev_slots: int
     """Entries of the Maglev table that selects endpoints (annotations); 0: selection at random."""
-    way_back: Outside | None
+    return_path: ReturnPath | None
     """The return path to clients that came to another node (annotation); None: as the load says."""
     created: str
     """creationTimestamp, which orders objects; empty: none."""
@@ -223,7 +223,7 @@ def _service(
         health_port=_health_port(spec, kind),
         affinity=_affinity(spec),
         maglev_slots=service_annotations.maglev_slots(fields["metadata"]),
-        way_back=service_annotations.way_back(fields["metadata"]),
+        return_path=service_annotations.return_path(fields["metadata"]),
         created=_created(fields["metadata"]),
         place=place,
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from policyc.runtime.bundle.address_value import packed
-from policyc.runtime.devices.uplinks import Outside
+from policyc.runtime.devices.uplinks import ReturnPath
 from policyc.runtime.errors import InputError
 from policyc.runtime.services.maglev import Tables
 from policyc.runtime.services.services import (
@@ -34,7 +34,7 @@ FRONTENDS = 32768
 """Per buffer."""
 CLOSED = 1
 """PC_ROW_CLOSED."""
-WAYS: Mapping[Outside | None, int] = {None: 0, "tunnel": 2, "dsr": 4}
+WAYS: Mapping[ReturnPath | None, int] = {None: 0, "tunnel": 2, "dsr": 4}
 """PC_ROW_TUNNEL, PC_ROW_DSR: the return path in a row's state."""
 LOCAL, ELSEWHERE, NODE_PORT = 1, 2, 4
 """PC_FRONTEND_*."""
@@ -177,7 +177,7 @@ def row_of(frontend: Frontend, backend: Backend, nodes: Mapping[str, int]) -> by
         struct.pack("!H", frontend.port),
         PROTOCOLS[frontend.protocol],
         frontend.address.version,
-        (0 if goes_on else CLOSED) | WAYS[frontend.way_back],
+        (0 if goes_on else CLOSED) | WAYS[frontend.return_path],
         nodes.get(backend.node, 0),
     )
 
@@ -187,7 +187,7 @@ def identity(row: bytes) -> Identity:
     return row[8:STATE_AT] + row[_NODE_AT : _NODE_AT + 2]
 
 
-def way_of(row: bytes) -> Outside | None:
+def way_of(row: bytes) -> ReturnPath | None:
     """The return path that the Service of a row sets."""
     return next((way for way, bits in WAYS.items() if bits and row[STATE_AT] & bits), None)
 

@@ -22,7 +22,7 @@ from policyc.runtime.bundle.address_value import (
     Network,
 )
 from policyc.runtime.bundle.json_value import JsonValue
-from policyc.runtime.devices.uplinks import Outside
+from policyc.runtime.devices.uplinks import ReturnPath
 from policyc.runtime.services.objects import (
     READY,
     Endpoint,
@@ -99,7 +99,7 @@ class Frontend:
     """Seconds for which a client keeps its endpoint; 0: no session affinity."""
     maglev_slots: int
     """Entries of the Maglev table that selects endpoints; 0: selection at random."""
-    way_back: Outside | None
+    return_path: ReturnPath | None
     """The return path to external clients that came to another node; None: as the load says."""
     number: int
     """The number of the Service's port and family, the same at each address and in every load."""
@@ -291,7 +291,7 @@ class _View:
             port.node_port if kind is Kind.NODE else port.port,
             affinity=service.affinity,
             maglev_slots=service.maglev_slots,
-            way_back=service.way_back,
+            return_path=service.return_path,
             number=_number(service, port, address.version),
             is_local=service.external_local and is_external,
             is_elsewhere=service.internal_local

@@ -33,7 +33,7 @@ from policyc.runtime.services.services import (
     OwnNode,
 )
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
-from policyc.runtime.state import Generation, StateDir, Warn, to_nobody
+from policyc.runtime.state import Generation, StateDir, Warn, unheard
 from policyc.runtime.switch import Word
 from policyc.runtime.undo import Undo
 
@@ -45,8 +45,8 @@ def update_services(
     state_root: Path = DEFAULT_STATE,
     external: Ranges | None = None,
     patience: Patience = command_lock.NONE,
-    note: Warn = to_nobody,
-    warn: Warn = to_nobody,
+    note: Warn = unheard,
+    warn: Warn = unheard,
     strict: bool = False,
 ) -> tuple[Frontend, ...]:
     """Replace the node's Services by these, in one step. A failure changes nothing.

@@ -37,7 +37,7 @@ from policyc.runtime.services.services import (
     OwnNode,
     local_endpoints,
 )
-from policyc.runtime.state import Warn, to_nobody
+from policyc.runtime.state import Warn, unheard
 
 
 class WatchError(InputError):
@@ -49,7 +49,7 @@ class World:
     """The node's wanted frontends, from the events so far."""
 
     own: OwnNode
-    warn: Warn = to_nobody
+    warn: Warn = unheard
     external: Ranges = ()
     health: dict[Name, tuple[int, dict[int, int]]] = field(default_factory=dict)
     """Per Service: its health check port, and the node's endpoints by family."""

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tenant's Service with another's address, by the commands: `--external-cidr`, the node's own port."""
+"""A tenant's Service that asks for a foreign address: outside `--external-cidr`, or the node's own
+port.
+"""
 
 import json
 import socket
@@ -28,8 +30,10 @@ __all__ = ["commands"]
 
 
 @pytest.mark.parametrize("family", [4, 6])
-def test_an_address_outside_the_ranges_is_not_taken(commands: Commands, family: int) -> None:
-    """Neither with the load that names the ranges, nor by a later command that does not."""
+def test_a_service_does_not_take_an_address_outside_the_external_ranges(
+    commands: Commands, family: int
+) -> None:
+    """Neither the load that names the ranges nor a later command without them serves the address."""
     client = Client(commands.node)
     services = str(written(commands, OUTSIDE, IN_RANGE))
     load(commands, "--services", services)
@@ -45,7 +49,7 @@ def test_an_address_outside_the_ranges_is_not_taken(commands: Commands, family: 
 
 
 @pytest.mark.parametrize("family", [4, 6])
-def test_a_port_of_the_node_is_not_taken(
+def test_a_service_does_not_take_a_port_where_the_node_listens(
     commands: Commands, wire: ServiceWire, family: int
 ) -> None:
     client = Client(commands.node)

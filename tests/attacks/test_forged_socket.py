@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an accepted socket sends is no answer on the word of that socket alone.
+"""An accepted socket alone does not make its packets replies.
 
 Policy denies the attacker to open a connection to the victim, and allows the victim to open one to
 the attacker. The attacker's kernel holds an accepted socket with the victim as its peer, although
-the victim has sent nothing (`forger.py`). A control of each test allows the attacker's direction:
+the victim has sent nothing (`forger.py`). A control in each test allows the attacker's direction:
 then the same segment, which the attacker's stack sends again, arrives.
 """
 
@@ -92,7 +92,7 @@ def arrives(attack: Forger, data: bytes) -> bool:
 @families
 @cases
 @pytest.mark.parametrize("forward", ["redirect", "stack"])
-def test_what_a_forged_accepted_socket_sends_does_not_arrive(
+def test_packets_of_a_forged_accepted_socket_do_not_arrive(
     node: NodeUnderTest,
     wire: ServiceWire,
     family: int,
@@ -115,7 +115,7 @@ def test_what_a_forged_accepted_socket_sends_does_not_arrive(
 def test_the_answer_to_a_forged_syn_does_not_arrive(
     node: NodeUnderTest, wire: ServiceWire, family: int, where: str, victim: str
 ) -> None:
-    """Nor does a socket that is about to accept make it an answer."""
+    """A socket in SYN-RECV does not make the SYN-ACK a reply either."""
     load_twice(node, denying(node, where, victim))
     attack = forger(wire, victim, family)
     answer = attack.half_opens()
@@ -127,7 +127,7 @@ def test_the_answer_to_a_forged_syn_does_not_arrive(
 
 @families
 @cases_here
-def test_under_the_first_load_nothing_arrives_at_a_victim_here(
+def test_the_first_load_passes_no_forged_segment_to_a_local_victim(
     node: NodeUnderTest, wire: ServiceWire, family: int, where: str, victim: str
 ) -> None:
     """The victim's own stack does not know the connection."""
@@ -142,10 +142,12 @@ def test_under_the_first_load_nothing_arrives_at_a_victim_here(
 
 
 @families
-def test_what_arrives_elsewhere_under_the_first_load_ends_with_the_second(
+def test_the_second_load_ends_a_forged_connection_to_a_remote_victim(
     node: NodeUnderTest, wire: ServiceWire, family: int
 ) -> None:
-    """The first load keeps what was open before, by the sockets here alone (0044)."""
+    """The first load keeps connections that were open before. It knows the local sockets only
+    (0044).
+    """
     node.load(denying(node, "egress", "c"))
     attack = forger(wire, "c", family)
     accepted, before, after = attack.accepts(), os.urandom(100), os.urandom(100)
@@ -163,7 +165,9 @@ def test_what_arrives_elsewhere_under_the_first_load_ends_with_the_second(
 def test_a_reset_from_the_victim_does_not_make_it_the_client(
     node: NodeUnderTest, wire: ServiceWire, family: int
 ) -> None:
-    """Its stack resets what arrived under the first load; such a segment comes after the second."""
+    """The victim's stack resets segments that arrived under the first load. Such a segment is sent
+    again after the second.
+    """
     node.load(denying(node, "egress", "c"))
     attack = forger(wire, "c", family)
     data = os.urandom(100)
@@ -179,10 +183,10 @@ def test_a_reset_from_the_victim_does_not_make_it_the_client(
 
 @families
 @cases
-def test_what_the_victim_opens_is_answered(
+def test_a_connection_that_the_victim_opens_is_answered(
     node: NodeUnderTest, wire: ServiceWire, family: int, where: str, victim: str
 ) -> None:
-    """By the same policy: only its opening direction denies the forged connection."""
+    """The policy is the same. It denies only the opening direction of the forged connection."""
     load_twice(node, denying(node, where, victim))
     listening = wire.server(ATTACKER, family, socket.SOCK_STREAM, OWN_PORT)
     pod = None if victim == "node" else victim
@@ -217,10 +221,10 @@ def diverted(lab: TwoNodes, victim: str) -> Iterator[str]:
 
 
 @families
-def test_a_pod_in_the_network_of_a_guarded_node_forges_no_answer(
+def test_a_host_network_pod_of_a_node_under_host_policy_forges_no_answer(
     lab: TwoNodes, host_bundles: dict[str, Path], family: int
 ) -> None:
-    """A hostNetwork pod shares the node's sockets, and the egress policy of the node."""
+    """A hostNetwork pod shares the node's sockets and the node's egress policy."""
     lab.load("a", host_bundles["open"], None)
     lab.load("a", host_bundles["denying"], None)
     node, client = (End(lab.at[name].within, address(name, family)) for name in ("a", "client2"))
@@ -237,10 +241,10 @@ def test_a_pod_in_the_network_of_a_guarded_node_forges_no_answer(
 
 
 @families
-def test_what_it_forges_under_the_first_load_ends_with_the_second(
+def test_the_second_load_ends_a_connection_that_a_host_network_pod_forged(
     lab: TwoNodes, host_bundles: dict[str, Path], family: int
 ) -> None:
-    """No stack here can say that the peer knows nothing of it."""
+    """No socket on this node can show that the peer does not know the connection."""
     lab.load("a", host_bundles["denying"], None)
     node, client = (End(lab.at[name].within, address(name, family)) for name in ("a", "client2"))
     with ExitStack() as owned:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pod lends an outside peer the way to a socket of its node, which host policy closes.
+"""A pod helps an external peer to reach a socket of its node that host policy closes.
 
 The pod sends from the socket's port, and the host's SNAT keeps the port. Then the host forgets the
-mapping, as it does for a pod that goes, and the peer speaks to the node.
+mapping, as it does for a removed pod, and the peer sends to the node.
 """
 
 import socket
@@ -97,10 +97,10 @@ def test_a_peer_of_a_pod_does_not_reach_a_socket_of_the_node(
 
 
 @families
-def test_a_socket_that_waits_beforehand_is_none_either(
+def test_a_pods_peer_does_not_reach_a_socket_that_was_opened_before(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
-    """The pod is not answered: the node has the port."""
+    """The pod gets no reply, because the node has the port."""
     lab.load("a", bundle, None)
     masqueraded_by_nft(lab)
     victim = lab.server("a", family, UDP, CLOSED)
@@ -148,8 +148,10 @@ def test_a_peer_that_is_allowed_reaches_the_socket(
 
 
 @families
-def test_tcp_by_the_host_goes_on(lab: TwoNodes, bundle: Path, family: int) -> None:
-    """Beside a listener of the node with the same port, which makes no connection of a segment."""
+def test_tcp_that_the_host_translates_keeps_working(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
+    """The node listens at the same port. A listener makes no connection from a segment without SYN."""
     lab.load("a", bundle, None)
     masqueraded_by_nft(lab)
     lab.server("a", family, TCP, CLOSED)

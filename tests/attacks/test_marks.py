@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pod marks its packets as hooks mark the node's own: as an answer, an error, routed or tunnelled.
+"""A pod marks its packets as hooks mark the node's own: answer, error, routed or tunnelled.
 
 A veth keeps marks while both of its ends are in one network namespace. Between two namespaces the
 kernel clears them.
@@ -177,7 +177,7 @@ def packed(host: Host, family: int) -> bytes:
 
 
 @families
-def test_a_pod_does_not_get_past_its_policy_as_an_answer(
+def test_a_pod_that_sets_the_answer_mark_does_not_bypass_policy(
     node: NodeUnderTest, pair: OneNamespace, bundle: Path, family: int
 ) -> None:
     load(node, bundle)
@@ -188,10 +188,10 @@ def test_a_pod_does_not_get_past_its_policy_as_an_answer(
 
 
 @families
-def test_a_pod_does_not_keep_its_address_as_routed(
+def test_a_pod_that_sets_the_routed_mark_is_still_translated(
     node: NodeUnderTest, pair: OneNamespace, family: int
 ) -> None:
-    """At an uplink the mark ends every question, that of the masquerade too."""
+    """At an uplink, a true mark skips policy and SNAT."""
     policy = node.policy().allow("a", "world", ANY)
     node.load(policy, uplinks=[UPLINK], masquerade=Masquerade(range(50000, 60001)))
     pair.sends(family, DENIED, ROUTED)
@@ -206,7 +206,7 @@ def test_a_pod_does_not_keep_its_address_as_routed(
 def test_no_mark_of_the_nodes_own_passes_a_pods_hook(
     node: NodeUnderTest, bundle: Path, family: int, mark: int
 ) -> None:
-    """Not for a connection that is allowed, nor for one that is established."""
+    """Neither an allowed nor an established connection lets such a mark pass."""
     load(node, bundle)
     data = frame(A, WORLD, udp(4000, ALLOWED), family=family)
     assert pass_by(node, "pc_from_pod", data, mark).verdict == DROP
@@ -233,7 +233,7 @@ def test_marks_of_other_software_stay(
 def test_a_pod_in_a_namespace_of_its_own_sets_no_mark(
     node: NodeUnderTest, wire: ServiceWire, bundle: Path, family: int
 ) -> None:
-    """The kernel has cleared the mark, and policy decides."""
+    """The kernel clears the mark, and policy decides."""
     load(node, bundle)
     sender = wire.open_socket("a", family, socket.SOCK_DGRAM)
     for mark in MARKS.values():
@@ -279,10 +279,10 @@ def redirect(folder: Path, gateway: str) -> None:
 
 
 @families
-def test_a_pod_with_bpf_of_its_own_does_not_get_past_its_policy(
+def test_a_pod_with_its_own_bpf_program_does_not_bypass_policy(
     node: NodeUnderTest, wire: ServiceWire, bundle: Path, tmp_path: Path, family: int
 ) -> None:
-    """The hook counts the mark, so that it has crossed the namespaces."""
+    """The hook counts the mark, which shows that the mark crossed the namespaces."""
     load(node, bundle)
     gateway = link_address(LOCAL["a"])
     server = wire.open_socket("c", family, socket.SOCK_DGRAM)
@@ -305,7 +305,7 @@ def test_a_pod_with_bpf_of_its_own_does_not_get_past_its_policy(
 def test_no_packet_of_a_pod_is_taken_for_an_answer(
     node: NodeUnderTest, wire: ServiceWire, bundle: Path, family: int
 ) -> None:
-    """BPF of a pod's own brings the mark even between namespaces: bpf_redirect_peer() keeps it."""
+    """A pod's BPF program keeps the mark across namespaces: bpf_redirect_peer() does not clear it."""
     load(node, bundle)
     unreachable = (packets.icmp, 3) if family == 4 else (packets.icmp6, 1)
 
@@ -335,8 +335,10 @@ def answer_to(node: NodeUnderTest, family: int) -> Outcome:
 
 
 @families
-def test_the_nodes_own_answer_gets_out(node: NodeUnderTest, bundle: Path, family: int) -> None:
-    """Also by a device that keeps marks: it leaves with the pod's MAC, and without the mark."""
+def test_an_answer_of_the_node_leaves_the_pod(
+    node: NodeUnderTest, bundle: Path, family: int
+) -> None:
+    """A device that keeps marks passes it too. It leaves with the pod's MAC and without the mark."""
     load(node, bundle)
     answer = answer_to(node, family)
     out = pass_by(node, "pc_from_pod", answer.frame, answer.mark)
@@ -348,7 +350,7 @@ def test_the_nodes_own_answer_gets_out(node: NodeUnderTest, bundle: Path, family
 
 
 @families
-def test_an_answer_is_told_by_each_bit_of_its_mac(
+def test_every_bit_of_the_answer_mac_is_compared(
     node: NodeUnderTest, bundle: Path, family: int
 ) -> None:
     load(node, bundle)
@@ -362,9 +364,7 @@ def test_an_answer_is_told_by_each_bit_of_its_mac(
 
 
 @families
-def test_the_mac_of_answers_is_another_one_after_a_load(
-    node: NodeUnderTest, bundle: Path, family: int
-) -> None:
+def test_each_load_chooses_a_new_answer_mac(node: NodeUnderTest, bundle: Path, family: int) -> None:
     load(node, bundle)
     before = answer_to(node, family)
     load(node, bundle)
@@ -373,8 +373,10 @@ def test_the_mac_of_answers_is_another_one_after_a_load(
 
 
 @families
-def test_without_a_mac_there_is_no_answer(node: NodeUnderTest, bundle: Path, family: int) -> None:
-    """Zeros, as the map has them before a load, are no MAC that a pod could guess."""
+def test_an_unset_answer_mac_matches_no_packet(
+    node: NodeUnderTest, bundle: Path, family: int
+) -> None:
+    """Before the first load the map holds zeros. A pod cannot use zeros as the MAC."""
     load(node, bundle)
     with node.shared_map("pc_answer_mac") as fd:
         bpf_syscall.map_update(fd, bytes(4), bytes(8))

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A device of policyc's own that is up without its hook lets packets in undecided.
+"""A device of policyc that is up without its hook passes packets without a decision.
 
-At each step of each command the kernel is asked for devices that are up, and for programs at them.
+At each step of each command the test asks the kernel for devices that are up and for the programs
+attached to them.
 """
 
 import json
@@ -124,7 +125,9 @@ class Watch:
 def test_no_own_device_is_up_without_its_hook(
     lab: TwoNodes, bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """First load, a load without what needs them, with it again, unload."""
+    """A first load, a load without the options that need the devices, a load with them, and an
+    unload.
+    """
     watch = Watch(monkeypatch)
     for with_devices in (True, False, True):
         load(lab, bundle, with_devices)
@@ -135,10 +138,10 @@ def test_no_own_device_is_up_without_its_hook(
 
 
 @pytest.mark.parametrize("nth", [1, 2])
-def test_nor_after_a_command_that_was_killed_among_its_hooks(
+def test_no_own_device_is_up_after_a_command_killed_while_removing_hooks(
     lab: TwoNodes, bundle: Path, monkeypatch: pytest.MonkeyPatch, nth: int
 ) -> None:
-    """At each of the first hooks that a load takes off, and that an unload does."""
+    """The command is killed at each of the first hooks that a load or an unload detaches."""
     load(lab, bundle, with_devices=True)
     for step in (lambda: load(lab, bundle, with_devices=False), lambda: lab.unload("a")):
         with monkeypatch.context() as patch:
@@ -165,7 +168,7 @@ def _deadly(step: Callable[[int], None], nth: int) -> Callable[[int], None]:
 def test_a_device_that_lost_its_hook_is_down_until_it_has_one(
     lab: TwoNodes, bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where the load fails that would attach it."""
+    """It also stays down when the load that would attach the hook fails."""
     load(lab, bundle, with_devices=True)
     for pin in (lab.bpffs("a") / "links").iterdir():
         if pin.name.endswith(("tunnel", "detour", "route")):
@@ -184,10 +187,10 @@ def _fail(*_: object) -> None:
 
 
 @pytest.mark.parametrize("which", ["load", "unload"])
-def test_nor_where_pyroute2_is_missing_by_now(
+def test_no_own_device_is_up_without_its_hook_when_pyroute2_is_missing(
     lab: TwoNodes, bundle: Path, monkeypatch: pytest.MonkeyPatch, which: str
 ) -> None:
-    """The package may go after the load that has made them."""
+    """pyroute2 may be uninstalled after the load that made the devices."""
     load(lab, bundle, with_devices=True)
     assert lab.at["a"].within(up) == set(OWN), "the test is not blind"
     watch = Watch(monkeypatch)
@@ -204,8 +207,8 @@ def test_nor_where_pyroute2_is_missing_by_now(
     assert watch.n_looks and watch.open == []
 
 
-def test_a_device_of_another_is_left_alone(lab: TwoNodes, bundle: Path) -> None:
-    """By its address or port: the name alone makes it none of ours."""
+def test_a_foreign_device_of_the_same_name_is_left_alone(lab: TwoNodes, bundle: Path) -> None:
+    """Its address or port differs. The name alone does not make it a device of policyc."""
     others = (
         ("add", tunnel.NAME, "type", "vxlan", "id", "7", "dstport", "4789"),
         *(

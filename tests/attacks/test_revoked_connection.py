@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A TCP connection whose opening direction is denied passes nothing more, whichever end sends first.
+"""A TCP connection whose opening direction is denied passes no packet, whichever end sends first.
 
-The policy that is loaded allows everything but what the client would open, at one of its ends. So
-what the server sends is allowed as a flow of its own: that must not carry the client's connection on.
+The loaded policy allows everything except the client's opening direction, at one of its ends. The
+server's packets are allowed as a flow of their own. They must not continue the client's connection.
 """
 
 from typing import Literal
@@ -43,7 +43,7 @@ def test_a_revoked_connection_passes_nothing(
     ends: Ends,
     forward: Forwarding,
 ) -> None:
-    """And goes on once it is allowed again."""
+    """The connection continues once the policy allows it again."""
     node.load(open_policy(node), forward=forward)
     revoked = connect(wire, *ends, family)
     node.load(denying(node, where, *ends), forward=forward)
@@ -59,7 +59,7 @@ def test_a_revoked_connection_passes_nothing(
 @families
 @pytest.mark.parametrize(("where", "ends"), CASES)
 @pytest.mark.parametrize("first", ["client", "server"])
-def test_the_first_load_ends_what_it_denies(
+def test_the_first_load_ends_a_denied_connection(
     node: NodeUnderTest,
     wire: ServiceWire,
     family: int,
@@ -67,7 +67,7 @@ def test_the_first_load_ends_what_it_denies(
     ends: Ends,
     first: Literal["client", "server"],
 ) -> None:
-    """Nothing is known of connections that were open before: the sockets tell who has opened them."""
+    """The datapath has no entry of earlier connections. The sockets show which end opened them."""
     before = connect(wire, *ends, family)
     node.load(denying(node, where, *ends))
     assert before.is_silent(first)
@@ -77,14 +77,14 @@ def test_the_first_load_ends_what_it_denies(
 @families
 @pytest.mark.parametrize("ends", PAIRS.values(), ids=PAIRS)
 @pytest.mark.parametrize("first", ["client", "server"])
-def test_the_first_load_keeps_what_it_allows(
+def test_the_first_load_keeps_an_allowed_connection(
     node: NodeUnderTest,
     wire: ServiceWire,
     family: int,
     ends: Ends,
     first: Literal["client", "server"],
 ) -> None:
-    """Even where the other direction would be denied."""
+    """The opposite direction may be denied."""
     client, server = ends
     before = connect(wire, *ends, family)
     node.load(node.policy().allow(client, server, tcp_port(PORT)))
@@ -99,10 +99,10 @@ def test_the_first_load_keeps_what_it_allows(
 @families
 @pytest.mark.parametrize("ends", PAIRS.values(), ids=PAIRS)
 @pytest.mark.parametrize("resets", [False, True], ids=["silent", "resets"])
-def test_a_server_goes_on_after_the_second_load(
+def test_an_allowed_server_continues_after_the_second_load(
     node: NodeUnderTest, wire: ServiceWire, family: int, ends: Ends, resets: bool
 ) -> None:
-    """The server sends first after each load. The client's stack sends ACKs, and nothing else."""
+    """The server sends first after each load. The client's stack sends only ACKs."""
     client, server = ends
     before = connect(wire, *ends, family)
     policy = node.policy().allow(client, server, tcp_port(PORT))

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A TCP connection of the node itself whose opening direction is denied passes nothing more.
+"""A TCP connection of the node whose opening direction is denied passes no packet.
 
-The node is under host policy. The policy allows everything but what the client opens, so what the
-server sends is allowed as a flow of its own: that must not carry the client's connection on.
+The node is under host policy. The policy allows everything except the client's opening direction.
+The server's packets are allowed as a flow of their own. They must not continue the client's
+connection.
 """
 
 from typing import Literal
@@ -62,7 +63,7 @@ def says(ends: Open, first: End) -> bool:
 def test_a_revoked_connection_of_the_node_passes_nothing(
     lab: TwoNodes, bundles: Bundles, family: int, side: Side
 ) -> None:
-    """And goes on once it is allowed again."""
+    """The connection continues once the policy allows it again."""
     lab.load("a", bundles.of(OPEN), None)
     revoked = connect(lab, *ENDS[side], family)
     lab.load("a", bundles.of(DENYING[side]), None)
@@ -78,10 +79,10 @@ def test_a_revoked_connection_of_the_node_passes_nothing(
 @families
 @sides
 @firsts
-def test_the_first_load_ends_what_it_denies(
+def test_the_first_load_ends_a_denied_connection(
     lab: TwoNodes, bundles: Bundles, family: int, side: Side, first: End
 ) -> None:
-    """Nothing is known of the connection: the node's socket tells which end has opened it."""
+    """The datapath has no entry of the connection. The node's socket shows which end opened it."""
     before = connect(lab, *ENDS[side], family)
     lab.load("a", bundles.of(DENYING[side]), None)
     assert before.is_silent(first)
@@ -91,10 +92,10 @@ def test_the_first_load_ends_what_it_denies(
 @families
 @sides
 @firsts
-def test_the_first_load_keeps_what_it_allows(
+def test_the_first_load_keeps_an_allowed_connection(
     lab: TwoNodes, bundles: Bundles, family: int, side: Side, first: End
 ) -> None:
-    """Even where the other direction would be denied."""
+    """The opposite direction may be denied."""
     before = connect(lab, *ENDS[side], family)
     lab.load("a", bundles.of(ONE_WAY[side]), None)
     assert says(before, first)
@@ -106,7 +107,7 @@ def test_the_first_load_keeps_what_it_allows(
 @pytest.mark.parametrize(
     "ends", [("client1", "a", SSH), ("a", "client2", API)], ids=["inbound", "outbound"]
 )
-def test_the_first_load_keeps_what_uses_a_failsafe_port(
+def test_the_first_load_keeps_a_connection_at_a_failsafe_port(
     lab: TwoNodes, bundles: Bundles, family: int, ends: tuple[str, str, int], first: End
 ) -> None:
     before = connect(lab, *ends, family)
@@ -121,7 +122,7 @@ def test_the_first_load_keeps_what_uses_a_failsafe_port(
 
 @families
 @firsts
-def test_the_first_load_keeps_what_the_node_has_opened_to_its_pod(
+def test_the_first_load_keeps_a_connection_of_the_node_to_its_pod(
     lab: TwoNodes, bundles: Bundles, family: int, first: End
 ) -> None:
     """The node always reaches its own pods."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fragments of SCTP that hide an INIT from the policy: cut before it, or laid over another chunk."""
+"""SCTP fragments that hide an INIT from policy: cut before the INIT, or laid over another chunk."""
 
 import socket
 import struct
@@ -62,7 +62,7 @@ def require_hidden_is_dropped(
 def test_a_first_fragment_without_its_chunk_header_is_dropped(
     node: NodeUnderTest, wire: ServiceWire, family: int
 ) -> None:
-    """The control is the same packet, cut behind the chunk header: both of its pieces arrive."""
+    """The control is the same packet, cut behind the chunk header: both fragments arrive."""
     sender = Sender(wire, "a", HOSTS["b"], family)
     frames = [
         each
@@ -76,7 +76,7 @@ def test_a_first_fragment_without_its_chunk_header_is_dropped(
 def test_a_later_fragment_over_the_chunk_header_is_dropped(
     node: NodeUnderTest, wire: ServiceWire, family: int
 ) -> None:
-    """Its first fragment passed, with another chunk. The control follows that fragment."""
+    """The first fragment passed, with another chunk. The control follows that fragment."""
     sender = Sender(wire, "a", HOSTS["b"], family)
     first, rest = cut(sender.me, sender.to, init(SHOWN), (16,), family, ident=30, proto=SCTP)
     over = piece(sender.me, sender.to, init(HIDDEN)[8:], 8, False, family, ident=30, proto=SCTP)

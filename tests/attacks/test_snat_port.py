@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pod wants the masquerade port of another pod's connection, and a host outside helps it.
+"""A pod tries to get the SNAT port of another pod's connection, with help of an external host.
 
-The host sends RSTs and FINs under the server's address. Then time passes in the datapath's tables, and
-the attacker's pod opens connections to the same server until it has every port that is free. What the
-server sends in the victim's connection must never come to it.
+The host sends RSTs and FINs under the server's address. Then time passes in the datapath's tables,
+and the attacker's pod opens connections to the same server until it has every free SNAT port. The
+server's packets of the victim's connection must never reach the attacker.
 """
 
 import random
@@ -157,7 +157,7 @@ class Scene:
     # --- the attacker -------------------------------------------------------------------------
 
     def exact(self) -> int:
-        """The sequence number that the victim expects: what it last acknowledged."""
+        """The sequence number that the victim expects: its last acknowledgement."""
         sent = [each for each in self.on_wire.segments(self.family) if each.dport == PORT]
         return sent[-1].ack
 
@@ -231,10 +231,10 @@ def test_forged_resets_free_no_port(
 
 
 @families
-def test_nor_the_one_that_the_victim_accepts(
+def test_a_forged_reset_that_the_victim_accepts_frees_no_port(
     lab: WithAttacker, bundle: Path, objects: Path, family: int
 ) -> None:
-    """It ends the victim's connection, and the server does not know."""
+    """It ends the connection at the victim. The server does not know."""
     scene = staged(lab, bundle, family, objects)
     scene.forge(RST, *some(), scene.exact())
     with pytest.raises(ConnectionResetError):
@@ -260,10 +260,10 @@ def test_forged_fins_free_no_port(
 
 
 @families
-def test_forged_fins_do_not_end_what_the_victim_has_half_closed(
+def test_forged_fins_do_not_end_a_half_closed_connection_of_the_victim(
     lab: WithAttacker, bundle: Path, objects: Path, family: int
 ) -> None:
-    """It waits for the server's data, which takes long."""
+    """The victim still waits for the server's data."""
     scene = staged(lab, bundle, family, objects)
     scene.client.shutdown(socket.SHUT_WR)
     assert scene.server.recv(1) == b""
@@ -303,10 +303,10 @@ def closed(scene: Scene, who: str) -> None:
 
 @families
 @pytest.mark.parametrize("who", ["victim", "server"])
-def test_a_reset_port_is_its_own_pods_again(
+def test_only_the_same_pod_reuses_the_snat_port_of_a_reset_connection(
     lab: WithAttacker, bundle: Path, objects: Path, family: int, who: str
 ) -> None:
-    """After ten seconds, where no other is free; no other pod gets it."""
+    """The pod gets the port after 10 s where no other port is free. No other pod gets it."""
     scene = staged(lab, bundle, family, objects, range(LOW, LOW + 1))
     ends = scene.client, scene.server
     reset(*(ends if who == "victim" else ends[::-1]))
@@ -319,7 +319,7 @@ def test_a_reset_port_is_its_own_pods_again(
 
 @families
 @pytest.mark.parametrize("who", ["victim", "server"])
-def test_a_closed_port_is_its_own_pods_first_and_then_anybodys(
+def test_a_closed_snat_port_is_reserved_for_its_pod_before_other_pods_get_it(
     lab: WithAttacker, bundle: Path, objects: Path, family: int, who: str
 ) -> None:
     scene = staged(lab, bundle, family, objects, range(LOW, LOW + 2))
@@ -334,10 +334,10 @@ def test_a_closed_port_is_its_own_pods_first_and_then_anybodys(
 
 
 @families
-def test_a_refused_port_rests_for_a_minute(
+def test_the_snat_port_of_a_refused_connection_is_free_after_a_minute(
     lab: WithAttacker, bundle: Path, objects: Path, family: int
 ) -> None:
-    """A probe of a port where nothing listens takes no port for hours."""
+    """A probe of a closed port must not reserve a SNAT port for hours."""
     scene = staged(lab, bundle, family, objects, range(LOW, LOW + 1))
     refusing = PORT + 1
     for pod, found in (

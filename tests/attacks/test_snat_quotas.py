@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One pod leaves by as many connections as it can; the others still get ports, and keep theirs.
+"""One pod opens as many SNAT connections as it can. Other pods still get ports and keep theirs.
 
 Pod a attacks, pod b is its victim. The hooks run on frames of a loaded node.
 """
@@ -64,19 +64,21 @@ def leave(node: NodeUnderTest, request: pytest.FixtureRequest) -> Iterator[Leave
 
 
 @families
-def test_one_pod_has_half_of_the_ports_towards_one_server(
+def test_one_pod_gets_at_most_half_of_the_snat_ports_towards_one_server(
     node: NodeUnderTest, leave: Leave, family: int
 ) -> None:
     passed = sum(leave(tcp(port, 80, SYN), "a") for port in range(1024, 1024 + 4 * len(PORTS)))
     assert 0 < passed <= len(PORTS) // 2
     n_free = sum(leave(tcp(port, 80, SYN), "b") for port in range(1024, 1024 + 16))
-    assert n_free == 16, "the other half is free for others"
+    assert n_free == 16, "the other half of the ports is free for other pods"
     assert refusals(node)["shop/a", "connection without a SNAT port"] > 0
 
 
 @families
-def test_a_pods_own_port_is_one_of_its_half(node: NodeUnderTest, leave: Leave, family: int) -> None:
-    """It would have every port otherwise, one after the other."""
+def test_a_source_port_that_snat_keeps_counts_towards_the_quota(
+    node: NodeUnderTest, leave: Leave, family: int
+) -> None:
+    """Otherwise the pod could take every port, one after the other."""
     found = {port_of(out(node, tcp(port, 80, SYN), family), family) for port in PORTS[:40]}
     assert len(found) == 40
     ports = sorted(found)
@@ -84,10 +86,10 @@ def test_a_pods_own_port_is_one_of_its_half(node: NodeUnderTest, leave: Leave, f
 
 
 @families
-def test_a_flood_of_one_pod_evicts_nothing_of_another(
+def test_a_flood_from_one_pod_evicts_no_entry_of_another_pod(
     node: NodeUnderTest, leave: Leave, family: int
 ) -> None:
-    """Each connection to another port of the server: ports to leave by do not run out."""
+    """Each connection goes to another port of the server, so SNAT ports are not exhausted."""
     ends = [(port, 8000 + port) for port in range(1, 60)]
     wire = {}
     for port, to in ends:

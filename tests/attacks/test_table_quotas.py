@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One pod opens as many connections as it can; those of the others go on.
+"""One pod opens as many connections as it can. Connections of other pods continue.
 
-Pod a attacks. Pod b is what it opens connections to. Pod c talks to a client outside, or to b. The
-hooks run on frames of a loaded node, as fast as the kernel takes them.
+Pod a attacks. Pod b is the target. Pod c talks to an external client, or to b. The hooks run on
+frames of a loaded node, as fast as the kernel takes them.
 """
 
 import os
@@ -177,7 +177,7 @@ def is_silent_for(node: NodeUnderTest, family: int, seconds: int) -> None:
 
 
 @families
-def test_answered_flows_of_one_pod_leave_room_for_the_established_of_others(
+def test_established_connections_of_one_pod_leave_room_for_those_of_other_pods(
     wires: Wires, family: int
 ) -> None:
     assert wires.flood("a", "b", FLOOD, two_way=True) == FLOOD
@@ -219,7 +219,9 @@ def test_a_flood_is_charged_to_its_sender_and_not_to_the_server(wires: Wires, fa
 
 
 @families
-def test_a_flood_from_outside_ends_no_handshake_of_a_pod(wires: Wires, family: int) -> None:
+def test_a_flood_from_an_external_client_ends_no_handshake_of_a_pod(
+    wires: Wires, family: int
+) -> None:
     ports = range(2000, 2100)
     for port in ports:
         assert wires.sends("c", wires.frame(C, B, tcp(port, 80, SYN)))
@@ -233,7 +235,7 @@ def test_a_flood_from_outside_ends_no_handshake_of_a_pod(wires: Wires, family: i
 
 
 @families
-def test_first_fragments_from_outside_leave_room_for_those_of_pods(
+def test_first_fragments_of_external_clients_leave_room_for_those_of_pods(
     wires: Wires, family: int
 ) -> None:
     load(wires.node, *ALLOWED, ("world", "b"))
@@ -249,7 +251,7 @@ def test_first_fragments_from_outside_leave_room_for_those_of_pods(
 
 @families
 def test_a_full_quota_ends_the_pods_own_idle_connections_first(wires: Wires, family: int) -> None:
-    """A sixteenth of the idle time is enough then: of UDP 11 seconds."""
+    """With a full quota, a sixteenth of the idle time is enough: 11 seconds for UDP."""
     kept = N_KEPT[family] // 4
     assert wires.flood("a", "b", FLOOD, two_way=True) == FLOOD
     full = wires.used("pc_ct{}")
@@ -264,7 +266,7 @@ def test_a_full_quota_ends_the_pods_own_idle_connections_first(wires: Wires, fam
 
 
 @families
-def test_first_fragments_of_one_pod_leave_room_for_those_of_others(
+def test_first_fragments_of_one_pod_leave_room_for_those_of_other_pods(
     wires: Wires, family: int
 ) -> None:
     idents = range(1, 100)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pod sends what only a node may send: VXLAN to the tunnel's port, under its node's address.
+"""A pod sends VXLAN to the tunnel port under its node's address, which only a node may do.
 
-The inner packet claims to be from a client that policy allows. Each test ends with a packet that node a
-itself hands over, so that a silent test is one whose forgery would have been believed.
+The inner packet claims to be from a client that policy allows. Each test ends with a packet that
+node a itself forwards. It arrives, so a forged packet would have arrived as well.
 """
 
 import socket
@@ -105,7 +105,7 @@ def with_unlisted(lab: TwoNodes) -> None:
 
 
 def inner_of(kind: str, family: int, sport: int, size: int = 0) -> bytes:
-    """From client1, whom the policy allows, to the Service of which pod-b is the endpoint."""
+    """A packet of client1, which policy allows, to the Service with the endpoint pod-b."""
     client, to_a = (
         Host("02:00:00:00:00:02", address(name, 4), address(name, 6)) for name in ("client1", "a")
     )
@@ -116,7 +116,7 @@ def inner_of(kind: str, family: int, sport: int, size: int = 0) -> bytes:
 
 
 def say(lab: TwoNodes, who: str, to: tuple[str, int], inner: bytes, options: bytes = b"") -> None:
-    """As a node hands over, by a socket."""
+    """Sends as a forwarding node does, by a socket."""
     made = lab.open_socket(who, 6 if ":" in to[0] else 4, socket.SOCK_DGRAM)
     if options:
         made.setsockopt(socket.IPPROTO_IPV6, DSTOPTS_OPTION, options)
@@ -165,7 +165,7 @@ kinds = pytest.mark.parametrize("kind", ["external ip", "node port", "SYN"])
 @families
 @outers
 @kinds
-def test_a_pod_that_the_host_masquerades_is_no_node(
+def test_vxlan_from_a_pod_behind_the_hosts_snat_is_dropped(
     lab: TwoNodes, bundle: Path, family: int, outer: int, kind: str
 ) -> None:
     loaded(lab, bundle)
@@ -179,7 +179,7 @@ def test_a_pod_that_the_host_masquerades_is_no_node(
 @families
 @outers
 @kinds
-def test_a_pod_that_policyc_masquerades_is_no_node(
+def test_vxlan_from_a_pod_behind_snat_is_dropped(
     lab: TwoNodes, bundle: Path, family: int, outer: int, kind: str
 ) -> None:
     with_unlisted(lab)
@@ -191,7 +191,7 @@ def test_a_pod_that_policyc_masquerades_is_no_node(
 
 
 @outers
-def test_nor_by_a_service_whose_endpoint_has_the_port(
+def test_vxlan_from_a_pod_through_a_service_is_dropped(
     lab: TwoNodes, bundle: Path, outer: int
 ) -> None:
     end = Host("02:00:00:00:00:02", UNLISTED[4], UNLISTED[6])
@@ -207,8 +207,8 @@ def test_nor_by_a_service_whose_endpoint_has_the_port(
 
 
 @outers
-def test_nor_in_fragments(lab: TwoNodes, bundle: Path, outer: int) -> None:
-    """The later ones follow their first one, which is dropped."""
+def test_vxlan_from_a_pod_in_fragments_is_dropped(lab: TwoNodes, bundle: Path, outer: int) -> None:
+    """Later fragments follow their first one, which is dropped."""
     loaded(lab, bundle)
     masqueraded_by_nft(lab)
     victim = Victim(lab, outer)
@@ -219,7 +219,7 @@ def test_nor_in_fragments(lab: TwoNodes, bundle: Path, outer: int) -> None:
     assert drops["tunnel port"] == drops["fragment"] == 1
 
 
-def test_nor_behind_extension_headers(lab: TwoNodes, bundle: Path) -> None:
+def test_vxlan_from_a_pod_behind_extension_headers_is_dropped(lab: TwoNodes, bundle: Path) -> None:
     loaded(lab, bundle)
     masqueraded_by_nft(lab)
     victim = Victim(lab, 6)
@@ -230,8 +230,8 @@ def test_nor_behind_extension_headers(lab: TwoNodes, bundle: Path) -> None:
 
 
 @outers
-def test_nor_as_an_answer(lab: TwoNodes, bundle: Path, outer: int) -> None:
-    """An external host opens the flow from the tunnel's port; what the pod answers goes to that port."""
+def test_vxlan_from_a_pod_as_a_reply_is_dropped(lab: TwoNodes, bundle: Path, outer: int) -> None:
+    """An external host opens the flow from the tunnel port, so the pod's reply goes to that port."""
     loaded(lab, bundle)
     server = lab.server("pod-a", outer, socket.SOCK_DGRAM, 9000)
     client = lab.server("client1", outer, socket.SOCK_DGRAM, TUNNEL_PORT)
@@ -243,7 +243,9 @@ def test_nor_as_an_answer(lab: TwoNodes, bundle: Path, outer: int) -> None:
 
 
 @outers
-def test_the_pods_hook_drops_it_without_an_uplink(node: NodeUnderTest, outer: int) -> None:
+def test_the_pods_hook_drops_vxlan_on_a_node_without_uplinks(
+    node: NodeUnderTest, outer: int
+) -> None:
     node.load(node.policy().allow("a", "c", ANY).allow("c", "a", ANY))
     assert not node.sent_by("a", frame(A, C, udp(4000, TUNNEL_PORT), family=outer))
     assert node.sent_by("a", frame(A, C, udp(4000, TUNNEL_PORT + 1), family=outer))
@@ -251,10 +253,10 @@ def test_the_pods_hook_drops_it_without_an_uplink(node: NodeUnderTest, outer: in
 
 
 @outers
-def test_a_pod_that_no_load_knows_is_no_node(
+def test_vxlan_from_a_pod_without_hooks_is_dropped(
     lab_with_stranger: WithStranger, bundle: Path, outer: int
 ) -> None:
-    """Its device has no hook: the uplink drops what is forwarded."""
+    """The pod's device has no hook. The uplink drops the forwarded packet."""
     lab = lab_with_stranger
     loaded(lab, bundle)
     masqueraded_by_nft(lab)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pod that no load knows yet: to outside, back, to other pods and to the node's ports.
+"""A pod that no load lists sends to external hosts, to other pods and to the node's ports.
 
-Its device has no hooks, so without `--deny-devices` it is open despite every policy.
+Its device has no hooks, so without `--deny-devices` it is open whatever policies say.
 """
 
 import pytest
@@ -39,7 +39,7 @@ def load(node: NodeUnderTest, mode: str, *options: str) -> None:
 
 
 def ways(new: NewPod, family: int) -> dict[str, bool]:
-    """What an attacker in the pod, or one who wants to reach it, tries."""
+    """The attempts of an attacker in the pod, and of one that wants to reach the pod."""
     return {
         "to outside": new.reaches("c", family),
         "to outside by TCP": new.connects("c", family),
@@ -61,7 +61,7 @@ def test_an_unknown_pod_is_cut_off(new: NewPod, family: int, mode: str) -> None:
 
 @families
 def test_an_unknown_pod_is_open_without_the_option(new: NewPod, family: int) -> None:
-    """As docs/node.md says first; and the attacks above are not blind."""
+    """docs/node.md says so first. It also shows that the attacks above would be seen."""
     load(new.node, "tcx")
     found = ways(new, family)
     pods = {"to a pod", "from a pod"}  # which have hooks of their own

@@ -29,7 +29,7 @@ from datapath_beds import (
 
 from policyc.runtime.attach.xdp import Mode as XdpMode
 from policyc.runtime.bundle.json_value import JsonValue
-from policyc.runtime.devices.uplinks import Outside
+from policyc.runtime.devices.uplinks import ReturnPath
 from policyc.runtime.endpoints.forwarding import Forwarding
 from policyc.runtime.lab.topology import LabEndpoint
 
@@ -91,10 +91,10 @@ def groups(policies: int, services: int, folder: Path, held: ExitStack) -> Group
         dress = partial(ours, bundles[TO_POD], "ab", forward, services=listed)
         pod.append(bed(name, TO_SERVICE, dress))
     pod.append(bed("iptables as of kube-proxy", TO_SERVICE, partial(kube_proxy, services)))
-    backs: tuple[Outside, ...] = ("tunnel", "dsr")
+    backs: tuple[ReturnPath, ...] = ("tunnel", "dsr")
     for back in backs:
         dress = partial(
-            ours, bundles[STRAIGHT], "ab", "redirect", services=node_port(), way_back=back
+            ours, bundles[STRAIGHT], "ab", "redirect", services=node_port(), return_path=back
         )
         outside.append(bed(f"this project, --outside {back}", TO_NODE_PORT, dress, back == "dsr"))
     outside.append(bed("iptables as of kube-proxy", TO_NODE_PORT, masquerading))
@@ -111,10 +111,10 @@ def as_on_a_wire(bundle: Path, bed: Callable[..., Bed]) -> list[Bed]:
 
     plain = partial(finished, nothing)
     beds = [bed(name, STRAIGHT, plain) for name in ("plain routing", "plain routing again")]
-    for back in get_args(Outside):
+    for back in get_args(ReturnPath):
         for mode in (None, "auto"):
             load = partial(ours, bundle, "ab", "redirect", services=node_port())
-            dress = partial(finished, partial(load, way_back=back, xdp_mode=mode))
+            dress = partial(finished, partial(load, return_path=back, xdp_mode=mode))
             name = f"this project, --outside {back}" + (", --xdp" if mode else "")
             beds.append(bed(name, TO_NODE_PORT, dress, back == "dsr"))
     beds.append(bed("iptables as of kube-proxy", TO_NODE_PORT, partial(finished, masquerading)))
@@ -143,12 +143,12 @@ def ours(
     forward: Forwarding,
     site: Site,
     services: list[JsonValue] | None = None,
-    way_back: Outside = "tunnel",
+    return_path: ReturnPath = "tunnel",
     xdp_mode: XdpMode | None = None,
 ) -> None:
     """The policies and the Services on these nodes."""
     for node in nodes:
-        site.load(node, bundle, forward, services, way_back, xdp_mode)
+        site.load(node, bundle, forward, services, return_path, xdp_mode)
 
 
 def compiled(folder: Path, way: Way, n: int) -> Path:

@@ -38,7 +38,7 @@ from policyc.compiler.frontend.yaml.sources import sources_of
 from policyc.ir.decision import DecisionIR
 from policyc.ir.policy import Direction
 from policyc.ir.universe import Endpoint, Universe
-from policyc.runtime.endpoints.double_buffer import Halves
+from policyc.runtime.endpoints.double_buffer import DoubleBuffer
 from policyc.runtime.endpoints.endpoint_tables import laid_out
 from policyc.runtime.kernel import bpf_syscall
 
@@ -227,7 +227,7 @@ def _write_endpoints(case: BenchCase, decided: Decided, loaded: Loaded) -> None:
         classes.append((struct.pack("=I", ident), value))
         addresses[int(endpoint.addresses[0])] = ident
     _fill(loaded.maps["pc_class"], classes)
-    with Halves(loaded.shared) as halves:
+    with DoubleBuffer(loaded.shared) as halves:
         laid = laid_out(addresses, {}, halves.room("pc_ep4"), halves.room("pc_ep6"), SEED)
         halves.store(halves.fill(laid, b""))
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node in a network namespace of its own, with a bpffs of its own, that goes away with the test.
+"""A node in its own network namespace with its own bpffs. Both end with the test.
 
-The namespaces have no names and the mount is private: what is left after a crash is nothing.
+The namespaces have no names and the mount is private, so a crash leaves nothing behind.
 """
 
 import shutil
@@ -45,7 +45,7 @@ def node(loads: None, objects: Path, tmp_path: Path) -> Iterator[NodeUnderTest]:
 
 @pytest.fixture
 def lab(loads: None, tmp_path: Path) -> Iterator[TwoNodes]:
-    """Two nodes with a pod each, and two clients outside; nothing is loaded yet."""
+    """Two nodes with a pod each, and two external clients. Nothing is loaded yet."""
     with ExitStack() as owned:
         made = TwoNodes(tmp_path, owned)
         yield made

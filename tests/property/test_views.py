@@ -10,7 +10,7 @@ from policyc.compiler.driver.compile.pipeline import decide_all
 from policyc.ir.bits import members
 from policyc.ir.decision import leaf_of
 from policyc.ir.distinguished_protocols import (
-    kinds_told_apart,
+    distinguished_kinds,
     plain_key,
 )
 from policyc.ir.policy import Direction
@@ -54,7 +54,7 @@ def test_a_protocol_that_is_not_told_apart_is_asked_about_without_its_ports(seed
     rng = random.Random(seed)
     case = some_case(rng)
     decision = decide_all(case.policies, case.universe).decision
-    told = kinds_told_apart(decision.tables, decision.atoms.vocabulary)
+    told = distinguished_kinds(decision.tables, decision.atoms.vocabulary)
     for kind in set(Kind) - {Kind.OTHER} - told:
         ((lo, hi),) = kind_span(kind)
         for diagram in decision.diagrams:

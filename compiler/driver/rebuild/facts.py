@@ -15,7 +15,7 @@ from policyc.compiler.driver.compile.node_tables import (
 )
 from policyc.compiler.driver.compile.policy_texts import policy_text
 from policyc.ir.decision import PolicyTable, RuleEntry, TierTable
-from policyc.ir.distinguished_protocols import kinds_told_apart
+from policyc.ir.distinguished_protocols import distinguished_kinds
 from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.peers import AddressPeer, EndpointPeer, leaves
 from policyc.ir.policy import Direction, NamedPort, Policy
@@ -136,7 +136,7 @@ def facts_of(
         table.subject,
         _reads(policy, Direction.INGRESS, vocabulary),
         _reads(policy, Direction.EGRESS, vocabulary),
-        tuple(sorted(kinds_told_apart((alone,), vocabulary))),
+        tuple(sorted(distinguished_kinds((alone,), vocabulary))),
         first,
         span.line,
         PolicyTexts(

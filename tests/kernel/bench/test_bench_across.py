@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The benchmark between two nodes runs, and its beds are what they are called."""
+"""The benchmark between two nodes runs, and each bed sends packets by the path in its name."""
 
 import argparse
 import json
@@ -80,18 +80,18 @@ def stood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stand:
 
 
 @pytest.mark.slow
-def test_what_is_handed_over_passes_the_stacks_of_both_nodes(stood: Stand) -> None:
-    """A bed that does not do what it is for would say nothing."""
+def test_the_fast_path_bed_bypasses_the_stacks_of_both_nodes(stood: Stand) -> None:
+    """A bed that takes another path would measure something else."""
     assert all(n < 10 for n in stood("redirect", True))
     assert all(n >= 2 * 200 for n in stood("stack", True))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_finished", [True, False])
-def test_xdp_takes_what_comes_as_from_a_wire(
+def test_xdp_forwards_packets_with_complete_checksums_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_finished: bool
 ) -> None:
-    """And leaves to tc what has no checksum yet, so that its bed would be tc's."""
+    """Packets without a complete checksum go to tc. With them, the XDP bed would measure tc."""
     monkeypatch.syspath_prepend(str(BENCH))
     import across_beds
     import across_site

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The benchmark of traffic runs: every bed comes up, traffic gets through each, and nothing is left."""
+"""The traffic benchmark runs: every bed comes up, traffic passes each, and nothing is left."""
 
 import json
 import subprocess

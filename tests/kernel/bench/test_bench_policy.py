@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The benchmark of verdicts runs, and its four builds agree on every flow they are asked about."""
+"""The benchmark of verdicts runs, and its four builds agree on every flow."""
 
 import json
 import re
@@ -46,8 +46,10 @@ def test_all_builds_give_the_same_verdicts_and_are_measured(tmp_path: Path) -> N
         assert (tmp_path / f"plot{suffix}").stat().st_size > 1000
 
 
-def test_thousands_of_blocks_give_the_verdicts_that_their_rules_say(tmp_path: Path) -> None:
-    """Both backends' search by the halves of an address; what is asked knows the rules alone."""
+def test_thousands_of_blocks_give_the_verdicts_of_their_rules(tmp_path: Path) -> None:
+    """Both backends split the address in two for their search. The expectation reads the rules
+    alone.
+    """
     policies, _ = bench_case("cidrs", 3000, 1).objects()
     (tmp_path / "policies.yaml").write_text(yaml.dump_all(policies))
     asked = ["compile", "-f", str(tmp_path / "policies.yaml"), "--explain-layout"]

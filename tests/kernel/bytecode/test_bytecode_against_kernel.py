@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The executor on numbers is the kernel: random sequences leave the same registers and memory."""
+"""The executor on numbers agrees with the kernel: random sequences leave equal registers and
+memory.
+"""
 
 import random
 
@@ -79,10 +81,10 @@ def compare_many(first: int, programs: int) -> int:
 
 
 @pytest.mark.parametrize("op", [*Op, *Cmp])
-def test_an_operation_that_is_wrong_in_one_bit_is_noticed(
+def test_an_operation_with_one_wrong_bit_is_detected(
     op: Op | Cmp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of what instructions compute, nothing is left out of the comparison."""
+    """The comparison covers every result of every instruction."""
     if isinstance(op, Op):
         right = values._BINARY[op]
         monkeypatch.setitem(values._BINARY, op, lambda a, b, width: right(a, b, width) ^ 1)
@@ -93,11 +95,11 @@ def test_an_operation_that_is_wrong_in_one_bit_is_noticed(
         compare_many(0, 4)
 
 
-def test_thousands_of_random_sequences_leave_what_the_kernel_leaves() -> None:
+def test_thousands_of_random_sequences_leave_the_kernels_registers_and_memory() -> None:
     assert compare_many(0, 61) >= 3000
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_a_hundred_thousand_random_sequences_leave_what_the_kernel_leaves() -> None:
+def test_a_hundred_thousand_random_sequences_leave_the_kernels_registers_and_memory() -> None:
     assert compare_many(1_000_000, 2020) >= 100_000

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CO-RE relocations are answered from a kernel's BTF as libbpf answers them: the programs agree."""
+"""CO-RE relocations are resolved from a kernel's BTF as libbpf resolves them: the programs agree."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def kernel() -> Btf:
     return read_btf(Path("/sys/kernel/btf/vmlinux").read_bytes())
 
 
-def test_every_kind_of_relocation_becomes_what_libbpf_makes_of_it(
+def test_every_kind_of_relocation_is_resolved_as_libbpf_resolves_it(
     kernel: Btf, tmp_path: Path
 ) -> None:
     target = tmp_path / "core.bpf.o"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The corpus of bundles: this kernel takes them, within the bounds of docs/verifier-budget.md.
+"""The running kernel loads the corpus of bundles within the bounds of docs/verifier-budget.md.
 
-A slice here; all of it on every supported kernel by `make test-kernels`.
+The quick test loads a slice. `make test-kernels` loads all of it on every supported kernel.
 """
 
 import copy
@@ -29,7 +29,7 @@ RESULT: dict[str, Any] = {
 TABLE = budget.make_table(BUILT, [RESULT])
 
 
-def test_the_corpus_is_large_enough_and_its_names_are_its_own() -> None:
+def test_the_corpus_is_large_enough_and_its_names_are_unique() -> None:
     names = [case.name for case in all_cases()]
     assert len(names) == len(set(names)) >= 60
     assert set(SLICE) | set(ASKED) <= set(names)
@@ -46,15 +46,15 @@ def test_the_page_shows_the_table() -> None:
     assert PAGE.read_text() == page(budget.read_table()), budget.HOW
 
 
-def test_no_program_is_near_to_what_the_verifier_bears() -> None:
-    """A tenth more than the worst must load, or the bounds would not warn in time."""
+def test_every_program_is_far_below_the_verifiers_limits() -> None:
+    """A program a tenth larger than the largest must load, or the bounds would not warn in time."""
     for name, row in budget.read_table()["bundles"].items():
         for program in row["programs"]:
             limit = budget.bound(budget.most(row, program, "verified"))
             assert limit < budget.VERIFIER_LIMIT, (name, program)
 
 
-def test_what_was_recorded_is_within_its_bounds() -> None:
+def test_the_recorded_costs_are_within_the_bounds() -> None:
     assert budget.findings(TABLE, BUILT, [RESULT]) == []
 
 
@@ -85,7 +85,7 @@ BREAKAGES = {
 
 
 @pytest.mark.parametrize(("breaking", "said"), BREAKAGES.values(), ids=BREAKAGES)
-def test_it_is_noticed_when(breaking: Any, said: str) -> None:
+def test_the_comparison_reports(breaking: Any, said: str) -> None:
     result, table = copy.deepcopy(RESULT), copy.deepcopy(TABLE)
     assert budget.findings(table, BUILT, [result]) == []
     breaking(result, table)
@@ -93,7 +93,7 @@ def test_it_is_noticed_when(breaking: Any, said: str) -> None:
     assert [said in text for text in found] == [True], found
 
 
-def test_it_is_noticed_when_the_compiler_begins_to_refuse_a_bundle() -> None:
+def test_the_comparison_reports_a_bundle_that_the_compiler_refuses() -> None:
     refused = budget.Built(BUILT.what, {"a": "too large", "b": ""})
     without = RESULT | {"bundles": {"b": NUMBERS}}
     assert budget.findings(TABLE, refused, [without]) == [
@@ -101,19 +101,19 @@ def test_it_is_noticed_when_the_compiler_begins_to_refuse_a_bundle() -> None:
     ]
 
 
-def test_the_table_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_a_written_table_reads_back_equal(tmp_path: Path) -> None:
     budget.write_table(TABLE, tmp_path / "budget.json")
     assert json.loads((tmp_path / "budget.json").read_text()) == TABLE
 
 
 @pytest.mark.kernel
-def test_this_kernel_takes_a_slice_of_the_corpus(tmp_path: Path) -> None:
+def test_this_kernel_loads_a_slice_of_the_corpus(tmp_path: Path) -> None:
     _check(SLICE, tmp_path / "corpus")
 
 
 @pytest.mark.kernel
 @pytest.mark.slow
-def test_this_kernel_takes_the_corpus(tmp_path: Path) -> None:
+def test_this_kernel_loads_the_corpus(tmp_path: Path) -> None:
     _check((), tmp_path / "corpus")
 
 
@@ -133,7 +133,7 @@ def _check(names: tuple[str, ...], folder: Path) -> None:
 
 @pytest.mark.kernel
 def test_a_wrong_verdict_is_found(tmp_path: Path) -> None:
-    """Expectations turned round: every one of them is a finding."""
+    """The test inverts every expectation. Each one must be a finding."""
     build(cases_named(("calico-icmp",)), tmp_path)
     frames = tmp_path / "calico-icmp" / "frames.json"
     record = json.loads(frames.read_text())

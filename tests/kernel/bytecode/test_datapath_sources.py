@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The datapath's C: headers that stand alone, functions of a screen's length, sizes that verify."""
+"""The datapath's C: headers compile alone, functions are short, programs of all sizes verify."""
 
 import re
 import subprocess
@@ -38,7 +38,7 @@ def test_a_header_compiles_alone(header: Path) -> None:
 
 
 @pytest.mark.parametrize("path", [*HEADERS, *OBJECTS], ids=lambda path: path.name)
-def test_a_source_is_short_and_says_its_licence(path: Path) -> None:
+def test_a_source_is_short_and_names_its_licence(path: Path) -> None:
     lines = path.read_text().splitlines()
     assert lines[0] == SPDX
     assert len(lines) <= 250
@@ -48,7 +48,7 @@ def test_a_source_is_short_and_says_its_licence(path: Path) -> None:
         assert end - start <= 80, f"{path.name}:{start}"
 
 
-def test_kernel_objects_have_names_the_kernel_keeps_whole() -> None:
+def test_names_of_kernel_objects_fit_the_kernels_limit() -> None:
     text = "".join(path.read_text() for path in [*HEADERS, *OBJECTS])
     names = re.findall(r'(pc_\w+) SEC\("\.maps"\)', text) + re.findall(r"^int (\w+)\(", text, re.M)
     emitted = "".join(path.read_text() for path in EMITTED)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No loop falls through to its beginning: Linux 6.1 takes only jumps back.
+"""No loop falls through to its beginning: Linux 6.1 accepts only jumps back.
 
-check_cfg() of kernel/bpf/verifier.c walks depth first, the instruction behind each one before where it
-jumps to, and refuses a step that is no jump to an instruction that it came by ("back-edge").
+check_cfg() of kernel/bpf/verifier.c walks depth first and visits the next instruction before the
+jump target. It refuses a fall-through to an instruction that is on its path ("back-edge").
 """
 
 from collections.abc import Iterator
@@ -57,10 +57,10 @@ def found_in(data: bytes) -> list[tuple[str, int, int]]:
 
 
 @pytest.mark.parametrize("name", ["hooks.bpf.o", "sockets.bpf.o", "xdp.bpf.o"])
-def test_no_loop_of_the_hooks_falls_back(name: str) -> None:
+def test_no_loop_of_the_hooks_is_entered_by_fall_through(name: str) -> None:
     assert found_in(prebuilt(name)) == []
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_no_loop_of_a_policy_program_falls_back(case: str) -> None:
+def test_no_loop_of_a_first_packet_program_is_entered_by_fall_through(case: str) -> None:
     assert found_in(policy_object(case)) == []

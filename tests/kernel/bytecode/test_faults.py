@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every fault that a wrong compiler could have made is refuted, and the kernel runs into it.
+"""The proof refutes every fault of a wrong compiler, and the kernel shows its effect.
 
 `pytest -m slow tests/kernel/bytecode/test_faults.py` prints the list and the score.
 """
@@ -52,7 +52,7 @@ def answer_to(name: str) -> Answer:
 
 
 def seen_in_the_kernel(name: str, refuted: Refuted, folder: Path) -> Seen:
-    """How the kernel runs otherwise on what our compiler makes, and on what is wrong."""
+    """How the kernel's verdicts on the right program and on the wrong one differ."""
     fault, right = ALL[name], source_of(ALL[name]).made()
     folder.mkdir()
     seeds = tuple(seed for seed in right.emitted.seeds if seed.data)
@@ -63,8 +63,8 @@ def seen_in_the_kernel(name: str, refuted: Refuted, folder: Path) -> Seen:
     return confirmed(Generation(right.object, seeds), wrong, refuted.witnesses, folder)
 
 
-def test_what_the_faults_change_is_there() -> None:
-    """Most faults are put in by slow tests alone, which would be the last to miss it."""
+def test_every_fault_finds_the_code_that_it_changes() -> None:
+    """Only slow tests apply most faults, and they would notice a missing place last."""
     gone = [
         name
         for name, fault in ALL.items()
@@ -74,7 +74,7 @@ def test_what_the_faults_change_is_there() -> None:
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_a_fault_is_refuted_and_seen(name: str, tmp_path: Path) -> None:
+def test_a_fault_is_refuted_by_a_lemma_and_shown_by_the_kernel(name: str, tmp_path: Path) -> None:
     answer = answer_to(name)
     assert isinstance(answer, Refuted), answer
     seen = seen_in_the_kernel(name, answer, tmp_path / "fault")
@@ -83,7 +83,7 @@ def test_a_fault_is_refuted_and_seen(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("source", SOURCES, ids=str)
-def test_what_our_compiler_makes_is_proved(source: Source) -> None:
+def test_unchanged_programs_are_proved(source: Source) -> None:
     """The control: lemmas that refute every program would find every fault."""
     case = source.made()
     assert ask_program(case, case.object) == Proved()
@@ -92,7 +92,9 @@ def test_what_our_compiler_makes_is_proved(source: Source) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_the_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lemmas_refute_every_fault_that_they_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A lemma that fails finds a fault. An instruction without a model finds none."""
     lines, n_seen = [], 0
     found: set[str] = set()

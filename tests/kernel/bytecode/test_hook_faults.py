@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults of the hooks: no lemma speaks of them, so a packet has to show each of them.
+"""Faults of the hooks: no lemma covers them, so a packet must reveal each one.
 
-The packet's story is told twice: on our hooks it ends as it should, on the wrong ones it does not.
+Each sequence of packets runs twice. It passes on the hooks of policyc and fails on the wrong ones.
 """
 
 from collections.abc import Callable

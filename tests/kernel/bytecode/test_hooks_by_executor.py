@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The datapath's hooks do on the executor what they do in the kernel, frame by frame, map by map."""
+"""The executor and the kernel run the hooks on the same frames, with equal results and maps."""
 
 import random
 from collections import Counter
@@ -84,7 +84,9 @@ def conversation(client: str, server: str, client_port: int, port: int, family: 
 
 
 def random_frame(rng: random.Random) -> Sent:
-    """Who sends to whom, and what: few ends and ports, so that answers and repetitions come by."""
+    """A random sender, receiver and payload: few ends and ports, so that replies and repetitions
+    occur.
+    """
     src, dst = rng.sample(["a", "b", "c", "world"], 2)
     if not {src, dst} & LOCAL.keys():
         dst = "a"
@@ -99,7 +101,7 @@ def random_frame(rng: random.Random) -> Sent:
 
 
 def frames(rng: random.Random) -> list[Sent]:
-    """Conversations of which each goes on now and then, and anything in between."""
+    """Interleaved conversations, with random frames between them."""
     talks = [
         conversation(*ends, family)
         for ends in (("a", "b", 1000, 80), ("a", "world", 1001, 80), ("c", "a", 1002, 81))
@@ -118,7 +120,7 @@ def frames(rng: random.Random) -> list[Sent]:
 @pytest.mark.parametrize(
     "seed", [7, *(pytest.param(n, marks=pytest.mark.slow) for n in range(8, 12))]
 )
-def test_random_frames(node: NodeUnderTest, seed: int) -> None:
+def test_executor_and_kernel_agree_on_random_frames(node: NodeUnderTest, seed: int) -> None:
     rng = random.Random(seed)
     policy = node.policy().allow("a", "b", tcp_port(80), udp_port(53), PING4, PING6)
     policy.allow("a", "world", tcp_port(80)).allow("c", "a", tcp_port(81), udp_port(53))
@@ -137,7 +139,7 @@ def test_random_frames(node: NodeUnderTest, seed: int) -> None:
         left = twin.left_here()
     assert verdicts == {NEXT, DROP}
     assert left["pc_ct4_new"], "some have begun"
-    assert left["pc_ct4"], "and some are kept"
+    assert left["pc_ct4"], "some are established"
 
 
 # --- uplinks, Services, SNAT, the tunnel ------------------------------------------------------------
@@ -164,7 +166,7 @@ class Road:
     def through(
         self, hook: str, data: bytes, device: str, came_in: str, mark: int = 0
     ) -> bytes | None:
-        """The frame as it goes on; None where it is dropped or is sent elsewhere."""
+        """The frame after the hook. None if the hook drops or redirects it."""
         at, by = self.node.ifindex[device], self.node.ifindex[came_in]
         verdict, out = self.twin.run(hook, data, at, by, mark)
         self.verdicts.add((hook, verdict))
@@ -271,7 +273,9 @@ def on(node: str, endpoint: Host, name: str) -> list[JsonValue]:
 @pytest.mark.parametrize(
     "seed", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 8))]
 )
-def test_uplinks_services_tunnel_and_masquerading(node: NodeUnderTest, seed: int) -> None:
+def test_executor_and_kernel_agree_on_uplinks_services_tunnel_and_snat(
+    node: NodeUnderTest, seed: int
+) -> None:
     node.other_nodes = {"node-2": NODE_2}
     policy = node.policy().allow("a", "c", ANY).allow("a", "world", ANY)
     policy.allow_ingress("world", "a", ANY)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The policy programs of the golden bundles do on the executor what they do in the kernel."""
+"""The executor and the kernel run the golden bundles' first-packet programs with equal results."""
 
 import random
 from pathlib import Path
@@ -30,7 +30,9 @@ FLOWS = 100
 
 @pytest.mark.parametrize("backend", Backend)
 @pytest.mark.parametrize("case", CASES)
-def test_the_same_verdicts_and_maps(case: str, backend: Backend, tmp_path: Path) -> None:
+def test_executor_and_kernel_give_the_same_verdicts_and_maps(
+    case: str, backend: Backend, tmp_path: Path
+) -> None:
     emitted = compiled(case).emitted
     data = policy_object(case, backend)
     read = read_object(data)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No chain of calls takes more stack than the oldest supported kernel has: 512 bytes in all.
+"""No call chain uses more stack than the oldest supported kernel allows: 512 bytes in all.
 
-Linux 6.1 rounds the frame of each function up to 32 bytes and sums those of a chain, those of functions
-that are verified by themselves too (check_max_stack_depth() of kernel/bpf/verifier.c).
+Linux 6.1 rounds the frame of each function up to 32 bytes and adds the frames of a chain, including
+functions that are verified separately (check_max_stack_depth() of kernel/bpf/verifier.c).
 """
 
 from collections.abc import Mapping

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernel and the model of `connection_model.py`, driven by the same random sequences.
 
-Few hosts and few ports, so that packets meet each other's connections: openings sent again, replies
-before and after changes of policy, resets, ports used again, pods that move and addresses that become
-others'. Each packet has the same verdict, and in the end both remember the same.
+Hosts and ports are few, so that packets meet each other's connections: repeated openings, replies
+before and after a change of policy, resets, reused ports, pods that move and addresses that change
+their pod. Both give each packet the same verdict and hold the same connections in the end.
 """
 
 from dataclasses import replace
@@ -95,7 +95,7 @@ TALKS = st.builds(
 
 @st.composite
 def errors(draw: st.DrawFn, family: int, talk: Talk) -> Packet:
-    """What a host says about a packet of a talk; not always to whom it should."""
+    """An ICMP error of a host about a packet, not always sent to the right end."""
     is_back = draw(st.booleans())
     quoted = talk.packet(family, draw(st.integers(0, 20)), is_back=is_back)
     addresses = [quoted.dst, quoted.src]
@@ -159,7 +159,7 @@ def family_of(steps: list[Step]) -> int:
 
 
 def compare(kernel: Kernel, steps: list[Step]) -> None:
-    """Drive both; they agree on every packet, and on what is left."""
+    """Drive both. They agree on every packet and on the entries in the end."""
     family, model = family_of(steps), Model()
     kernel.node.unload()
     for at, step in enumerate(steps):
@@ -194,7 +194,7 @@ def test_kernel_and_model_agree_for_long(node: NodeUnderTest, steps: list[Step])
 
 
 class Unmoved(Model):
-    """Goes on with connections that another policy decided."""
+    """Continues connections that another policy decided."""
 
     def _find(self, packet: Packet) -> Found:
         found = super()._find(packet)
@@ -202,7 +202,7 @@ class Unmoved(Model):
 
 
 class BothWays(Model):
-    """Takes an opening for a packet of what is there, be it over or of the other end."""
+    """Takes an opening for a packet of an existing connection, also of an ended or reversed one."""
 
     def _find(self, packet: Packet) -> Found:
         return super()._find(replace(packet, flags=packet.flags | ACK, kind=packet.kind % INIT))
@@ -238,7 +238,7 @@ class Grabbing(Model):
 
 
 class Forgiving(Model):
-    """Forgets what it has denied."""
+    """Forgets denied connections."""
 
     def _again(self, known: Connection, packet: Packet, is_reply: bool) -> bool:
         passes = super()._again(known, packet, is_reply)
@@ -261,8 +261,8 @@ def verdicts(model: Model, steps: list[Step]) -> list[bool | None]:
 @pytest.mark.parametrize(
     "wrong", [Unmoved, BothWays, Immortal, Credulous, Talkative, Grabbing, Forgiving]
 )
-def test_sequences_tell_a_wrong_datapath_from_this_one(wrong: type[Model]) -> None:
-    """So few sequences as go to the kernel in one run, or the comparison would say little."""
+def test_the_model_detects_a_wrong_datapath(wrong: type[Model]) -> None:
+    """It needs no more sequences than one run sends to the kernel."""
     found = 0
 
     @settings(max_examples=40, deadline=None, derandomize=True, database=None)

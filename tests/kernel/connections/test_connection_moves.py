@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A connection's entry moves from the new to the kept on one CPU, while another asks for it."""
+"""An entry moves to the established table on one CPU while another CPU looks it up."""
 
 import multiprocessing
 import os
@@ -49,8 +49,8 @@ def _open(node: NodeUnderTest, port: int) -> None:
 def test_no_packet_is_lost_while_its_connection_moves(
     node: NodeUnderTest, variant: Callable[..., Path]
 ) -> None:
-    """B may open nothing: only the entry, wherever it is, lets its packets pass. Hooks that take their
-    time between asking the one table and the other meet a move some hundred times a second.
+    """B may open nothing: its packets pass only by the entry, in either table. Slowed hooks, with a
+    delay between the lookups in the two tables, meet a move some hundred times a second.
     """
     slow = variant("slow", {"ct_map.h": (ASK_NEW, f"{{ {DAWDLE} {ASK_NEW} }}")})
     node.load(node.policy().allow("a", "b", ANY), objects=slow)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a connection's entry is: among the new, which the same pod's flood may evict, or kept."""
+"""Which table holds an entry: the new-connection table (evictable) or the established table."""
 
 import struct
 from collections.abc import Callable
@@ -32,7 +32,7 @@ OF_A_POD = 4
 
 
 def where(node: NodeUnderTest, family: int = 4) -> tuple[int, int]:
-    """(entries among the new, entries kept)."""
+    """(entries in the new-connection table, entries in the established table)."""
     return len(node.table(f"pc_ct{family}_new")), len(node.table(f"pc_ct{family}"))
 
 
@@ -47,7 +47,9 @@ def shake_hands(node: NodeUnderTest, port: int = 1000, family: int = 4) -> None:
 
 
 @families
-def test_tcp_is_kept_when_the_handshake_is_complete(node: NodeUnderTest, family: int) -> None:
+def test_tcp_enters_the_established_table_when_the_handshake_is_complete(
+    node: NodeUnderTest, family: int
+) -> None:
     open_to_all(node)
     for packet, expected in (
         (frame(A, B, tcp(1000, 80, SYN), family=family), (1, 0)),
@@ -62,7 +64,9 @@ def test_tcp_is_kept_when_the_handshake_is_complete(node: NodeUnderTest, family:
 
 
 @families
-def test_udp_is_kept_from_the_second_question_on(node: NodeUnderTest, family: int) -> None:
+def test_udp_enters_the_established_table_with_its_second_request(
+    node: NodeUnderTest, family: int
+) -> None:
     open_to_all(node)
     question = frame(A, B, udp(5000, 53), family=family)
     assert node.sent_by("a", question)
@@ -74,7 +78,9 @@ def test_udp_is_kept_from_the_second_question_on(node: NodeUnderTest, family: in
 
 
 @pytest.mark.parametrize("last", [RST, FIN | ACK], ids=["reset", "closed"])
-def test_what_ends_at_once_is_not_kept(node: NodeUnderTest, last: int) -> None:
+def test_a_connection_closed_in_its_handshake_stays_in_the_new_connection_table(
+    node: NodeUnderTest, last: int
+) -> None:
     open_to_all(node)
     assert node.sent_by("a", frame(A, B, tcp(1000, 80, SYN)))
     assert node.sent_by("b", frame(B, A, tcp(80, 1000, SYN | ACK)))
@@ -83,7 +89,7 @@ def test_what_ends_at_once_is_not_kept(node: NodeUnderTest, last: int) -> None:
 
 
 @pytest.mark.native
-def test_a_flood_answered_or_not_leaves_what_is_kept(node: NodeUnderTest) -> None:
+def test_a_flood_evicts_no_established_connection(node: NodeUnderTest) -> None:
     open_to_all(node)
     shake_hands(node, 999)
     for port in range(1024, 1024 + N_NEW // 2):
@@ -99,7 +105,7 @@ def test_a_flood_answered_or_not_leaves_what_is_kept(node: NodeUnderTest) -> Non
 
 
 @families
-def test_where_nothing_can_be_kept_connections_go_on_among_the_new(
+def test_connections_stay_in_the_new_connection_table_when_the_established_table_is_full(
     node: NodeUnderTest, family: int
 ) -> None:
     open_to_all(node)
@@ -119,7 +125,7 @@ def test_where_nothing_can_be_kept_connections_go_on_among_the_new(
 
 @pytest.mark.native
 @families
-def test_what_is_over_makes_room_and_what_goes_on_does_not(
+def test_only_an_expired_entry_of_the_established_table_is_replaced(
     node: NodeUnderTest, variant: Callable[..., Path], family: int
 ) -> None:
     n = 64 // OF_A_POD
@@ -146,7 +152,7 @@ def test_what_is_over_makes_room_and_what_goes_on_does_not(
 
 
 @families
-def test_a_new_connection_takes_the_place_of_a_kept_one_that_is_over(
+def test_a_new_connection_replaces_a_closed_established_one_of_the_same_tuple(
     node: NodeUnderTest, family: int
 ) -> None:
     open_to_all(node)
@@ -162,7 +168,9 @@ def test_a_new_connection_takes_the_place_of_a_kept_one_that_is_over(
 
 
 @families
-def test_a_kept_entry_that_expired_hides_nothing(node: NodeUnderTest, family: int) -> None:
+def test_an_expired_established_entry_does_not_hide_a_new_one(
+    node: NodeUnderTest, family: int
+) -> None:
     open_to_all(node)
     question, answer = (
         frame(A, B, udp(5000, 53), family=family),
@@ -179,10 +187,10 @@ def test_a_kept_entry_that_expired_hides_nothing(node: NodeUnderTest, family: in
     assert where(node, family) == (0, 1)
 
 
-def test_a_change_of_policy_denies_what_is_kept(node: NodeUnderTest) -> None:
+def test_a_change_of_policy_denies_an_established_connection(node: NodeUnderTest) -> None:
     open_to_all(node)
     shake_hands(node)
     node.load(node.policy())
     assert not node.sent_by("a", frame(A, B, tcp(1000, 80, ACK)))
     assert not node.sent_by("b", frame(B, A, tcp(80, 1000, ACK)))
-    assert where(node) == (0, 1), "which remembers in which direction it was opened"
+    assert where(node) == (0, 1), "the entry stores the opening direction"

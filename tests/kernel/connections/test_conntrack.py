@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections: replies, requests the other way, changes of policy, ends and re-use."""
+"""Connections: replies, requests of the opposite direction, changes of policy, ends and reuse."""
 
 from collections.abc import Callable
 
@@ -43,7 +43,7 @@ families = pytest.mark.parametrize("family", [4, 6])
 
 
 @families
-def test_a_reply_passes_and_a_request_the_other_way_does_not(
+def test_a_reply_passes_and_a_request_of_the_opposite_direction_does_not(
     node: NodeUnderTest, family: int
 ) -> None:
     node.load(node.policy().allow("a", "b", tcp_port(80)))
@@ -69,7 +69,7 @@ def test_a_reply_passes_and_a_request_the_other_way_does_not(
     ],
     ids=["udp", "sctp", "gre"],
 )
-def test_every_protocol_with_its_own_idea_of_a_port(
+def test_replies_pass_for_every_protocol_and_its_ports(
     node: NodeUnderTest, family: int, there, back, other, allowed
 ) -> None:  # type: ignore[no-untyped-def]
     node.load(node.policy().allow("a", "b", allowed))
@@ -79,7 +79,7 @@ def test_every_protocol_with_its_own_idea_of_a_port(
     assert not node.sent_by("b", frame(B, A, other, family=family))
 
 
-def test_sctp_is_not_tcp_and_udp_is_not_tcp(node: NodeUnderTest) -> None:
+def test_protocols_do_not_share_conntrack_entries(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "b", tcp_port(80)))
     assert node.sent_by("a", frame(A, B, tcp(1000, 80, SYN)))
     assert not node.sent_by("a", frame(A, B, udp(1000, 80)))
@@ -87,7 +87,7 @@ def test_sctp_is_not_tcp_and_udp_is_not_tcp(node: NodeUnderTest) -> None:
 
 
 @pytest.mark.parametrize("side", ["egress", "ingress"])
-def test_one_end_that_denies_is_enough(node: NodeUnderTest, side: str) -> None:
+def test_a_denial_at_either_end_drops_the_packet(node: NodeUnderTest, side: str) -> None:
     policy = node.policy()
     node.load(
         policy.allow_egress("a", "b", ANY)
@@ -121,10 +121,10 @@ def test_counts_name_the_rule_that_decided(node: NodeUnderTest) -> None:
 
 @families
 @pytest.mark.parametrize("first", ["request", "reply"])
-def test_after_a_change_the_flow_is_decided_again_in_its_own_direction(
+def test_a_change_of_policy_decides_a_connection_again_in_its_opening_direction(
     node: NodeUnderTest, family: int, first: str
 ) -> None:
-    """B may not open anything to a: a reply judged as a request would be dropped."""
+    """B may not open a connection to a. A reply decided as a request would be dropped."""
     request = frame(A, B, tcp(1000, 80, ACK), family=family)
     reply = frame(B, A, tcp(80, 1000, ACK), family=family)
     node.load(node.policy().allow("a", "b", tcp_port(80)))
@@ -154,7 +154,7 @@ def test_a_spoofed_packet_does_not_renew_a_stale_connection(node: NodeUnderTest)
     assert int.from_bytes(entry["epoch"], "little") == 1
 
 
-def test_an_expired_connection_is_none(node: NodeUnderTest) -> None:
+def test_an_expired_connection_passes_no_reply(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "b", udp_port(53)))
     assert node.sent_by("a", frame(A, B, udp(5000, 53)))
     assert node.sent_by("b", frame(B, A, udp(53, 5000)))
@@ -218,7 +218,7 @@ def _decided(node: NodeUnderTest) -> int:
     return sum(rule.packets for rule in found.rules)
 
 
-def test_an_established_connection_asks_nobody(node: NodeUnderTest) -> None:
+def test_an_established_connection_runs_no_first_packet_program(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "b", tcp_port(80)))
     assert node.sent_by("a", frame(A, B, tcp(1000, 80, SYN)))
     assert node.sent_by("b", frame(B, A, tcp(80, 1000, SYN | ACK)))
@@ -229,7 +229,7 @@ def test_an_established_connection_asks_nobody(node: NodeUnderTest) -> None:
     assert _decided(node) == before
 
 
-def test_replies_from_outside_the_cluster(node: NodeUnderTest) -> None:
+def test_replies_from_outside_the_cluster_pass(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "world", tcp_port(443)))
     reply = frame(WORLD, A, tcp(443, 1000, SYN | ACK))
     assert not node.sent_to("a", reply)
@@ -257,10 +257,10 @@ talks = pytest.mark.parametrize("talk", TALK, ids=["tcp", "udp", "sctp"])
 @families
 @talks
 @pytest.mark.parametrize("first", ["pod", "node"])
-def test_what_a_pod_may_no_longer_say_to_its_node_stays_denied(
+def test_a_retransmission_of_the_node_does_not_reopen_a_pods_denied_connection(
     node: NodeUnderTest, family: int, talk: tuple[Payload, ...], first: str
 ) -> None:
-    """The node's retransmission must not make the connection one that the node opened."""
+    """The node's retransmission must not make the node the client."""
     opening, answer, request, again = (
         frame(*((NODE, A) if nth % 2 else (A, NODE)), payload, family=family)
         for nth, payload in enumerate(talk)
@@ -284,7 +284,7 @@ def test_what_a_pod_may_no_longer_say_to_its_node_stays_denied(
     assert node.sent_by_node_to("a", again)
 
 
-def test_the_node_may_open_what_the_pod_may_not(node: NodeUnderTest) -> None:
+def test_the_node_opens_a_connection_that_the_pod_may_not_open(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "world", ANY))
     assert node.sent_by("a", frame(A, NODE, tcp(1000, 80, SYN)))
     node.load(node.policy())
@@ -294,17 +294,17 @@ def test_the_node_may_open_what_the_pod_may_not(node: NodeUnderTest) -> None:
 
 
 @pytest.mark.parametrize("make", [tcp, sctp])
-def test_the_middle_of_a_connection_does_not_say_that_the_node_opened_it(
+def test_a_segment_without_a_syn_does_not_make_the_node_the_client(
     node: NodeUnderTest, make: Callable[[int, int], Payload]
 ) -> None:
-    """Its socket would (tests/attacks/test_revoked_connection.py)."""
+    """The node's socket would (tests/attacks/test_revoked_connection.py)."""
     for _ in range(2):
         node.load(node.policy())
         assert node.sent_by_node_to("a", frame(NODE, A, make(40000, 80)))
         assert not node.sent_by("a", frame(A, NODE, make(80, 40000)))
 
 
-def test_a_reset_that_nobody_heeds_does_not_give_the_connection_to_the_node(
+def test_an_ignored_reset_does_not_make_the_node_the_client(
     node: NodeUnderTest,
 ) -> None:
     node.load(node.policy().allow("a", "world", ANY))

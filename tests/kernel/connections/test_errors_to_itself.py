@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ICMP errors of who reaches itself through a Service: both ends of what is quoted become its own."""
+"""ICMP errors about hairpin connections: both ends of the quoted packet become the pod's."""
 
 import errno
 import socket
@@ -57,10 +57,10 @@ def quoted(src: Host, dst: Host, payload: Payload, family: int) -> bytes:
 
 @families
 @pytest.mark.parametrize(("protocol", "make", "much"), PAYLOADS)
-def test_an_error_about_what_it_was_asked(
+def test_an_error_about_a_hairpin_request_reaches_the_pod_as_client(
     node: NodeUnderTest, family: int, protocol: str, make, much: bool
 ) -> None:
-    """As the endpoint it has seen the reserved address; as the client it has asked the Service."""
+    """The endpoint saw the reserved address. The client sent to the Service."""
     node.load(node.policy(), services=web(A, protocol=protocol))
     first = (SYN,) if protocol == "TCP" else ()
     assert comes_back(node, to_vip(make(4000, PORT, *first), family))
@@ -69,13 +69,13 @@ def test_an_error_about_what_it_was_asked(
     for _ in range(2):
         got = comes_back(node, frame(A, RESERVED, about, family=family))
         assert got == frame(VIP, A, expected, family=family)
-        node.load(node.policy())  # which asks nobody
+        node.load(node.policy())  # no policy is asked
     assert node.drops() == {}
 
 
 @families
 @pytest.mark.parametrize(("protocol", "make", "much"), PAYLOADS)
-def test_an_error_about_what_it_was_answered(
+def test_an_error_about_a_hairpin_reply_reaches_the_pod_as_endpoint(
     node: NodeUnderTest, family: int, protocol: str, make, much: bool
 ) -> None:
     node.load(node.policy(), services=web(A, protocol=protocol))
@@ -92,7 +92,9 @@ def test_an_error_about_what_it_was_answered(
 
 
 @families
-def test_the_port_that_was_changed_is_changed_back(node: NodeUnderTest, family: int) -> None:
+def test_a_translated_port_is_restored_in_the_quoted_packet(
+    node: NodeUnderTest, family: int
+) -> None:
     both = [service(), service("other", OTHER_VIP), *slices([A]), *slices([A], "other")]
     node.load(node.policy(), services=both)
     assert comes_back(node, to_vip(tcp(4000, PORT, SYN), family))
@@ -109,7 +111,7 @@ def test_the_port_that_was_changed_is_changed_back(node: NodeUnderTest, family: 
 
 
 @families
-def test_nobody_else_reports(node: NodeUnderTest, family: int) -> None:
+def test_errors_of_other_pods_are_dropped(node: NodeUnderTest, family: int) -> None:
     node.load(node.policy(), services=web(A, protocol="UDP"))
     assert comes_back(node, to_vip(udp(4000, PORT), family))
     asked = error(family, quoted(RESERVED, A, udp(4000, TARGET), family))
@@ -134,8 +136,10 @@ def test_a_fragment_of_an_error_is_dropped(node: NodeUnderTest) -> None:
 
 
 @families
-def test_an_error_says_the_same_as_the_packet_it_quotes(node: NodeUnderTest, family: int) -> None:
-    """What was sent becomes `request`, and what is quoted of that what was sent: there and back."""
+def test_an_error_and_its_quoted_packet_are_translated_alike(
+    node: NodeUnderTest, family: int
+) -> None:
+    """An outer packet becomes a request, and the quoted packet becomes what the pod sent."""
     node.load(node.policy(), services=web(A, protocol="UDP"))
     sent = to_vip(udp(4000, PORT, b"data"), family)
     got = comes_back(node, sent)
@@ -145,8 +149,10 @@ def test_an_error_says_the_same_as_the_packet_it_quotes(node: NodeUnderTest, fam
 
 
 @families
-def test_a_socket_is_told(node: NodeUnderTest, wire: ServiceWire, family: int) -> None:
-    """Nobody listens in the pod: the kernel says so to itself."""
+def test_a_socket_receives_the_port_unreachable_error(
+    node: NodeUnderTest, wire: ServiceWire, family: int
+) -> None:
+    """No process listens in the pod, so the pod's kernel sends the error to the pod itself."""
     node.load(node.policy(), services=web(A, protocol="UDP"))
     asking = wire.client(family, socket.SOCK_DGRAM, PORT)
     assert asking is not None

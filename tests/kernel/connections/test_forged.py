@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel changes on the way: seen on the wire only, as a test run forwards nothing."""
+"""Packets that the kernel changes in transit. They need a wire: a test run forwards nothing."""
 
 import ctypes
 import os
@@ -151,10 +151,12 @@ IN_FIRST = {
 
 
 @pytest.mark.parametrize("headers", IN_FIRST)
-def test_fragments_that_the_node_makes_of_anothers_packet_are_not_its_own(
+def test_fragments_of_a_forwarded_packet_are_not_taken_for_the_nodes_own(
     node: NodeUnderTest, router: Router, headers: str
 ) -> None:
-    """ip6_fragment() forgets where a packet came in; netfilter's reassembly makes it cut one."""
+    """ip6_fragment() loses the input device. After netfilter's reassembly the kernel fragments
+    again.
+    """
     router.defragment()
     node.load(node.policy())
     heard = router.tap("pcb")
@@ -174,7 +176,9 @@ def test_fragments_that_the_node_makes_of_anothers_packet_are_not_its_own(
     assert set(node.drops()) <= {"policy", "fragment", "ext headers"} and node.drops()
 
 
-def test_what_the_node_sends_in_fragments_is_its_own(node: NodeUnderTest, router: Router) -> None:
+def test_fragments_that_the_node_sends_are_recognised_as_the_nodes(
+    node: NodeUnderTest, router: Router
+) -> None:
     node.load(node.policy())
     heard = router.tap("pcb")
     with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as sender:
@@ -193,10 +197,10 @@ def send_scattered(device: str, frame_: bytes, linear: int) -> None:
 
 @pytest.mark.parametrize("family", [4, 6])
 @pytest.mark.parametrize("linear", [14, 20, 30, 36, 56])
-def test_headers_are_found_wherever_they_are(
+def test_headers_in_paged_data_are_read(
     node: NodeUnderTest, router: Router, family: int, linear: int
 ) -> None:
-    """A packet of more than a page, whose headers are not all at its beginning."""
+    """A packet larger than a page, with headers outside of the linear part."""
     for device in ("pca", UPLINK):
         for side in (device, f"{device}.p"):
             ip("link", "set", side, "mtu", "9000")
@@ -229,11 +233,11 @@ PARTIAL = [
     ("family", "payload", "start", "offset", "passes"),
     [c[1:] for c in PARTIAL], ids=[c[0] for c in PARTIAL],
 )  # fmt: skip
-def test_a_checksum_that_is_left_to_the_kernel_goes_to(
+def test_a_checksum_offload_writes_to_checksum_fields_only(
     node: NodeUnderTest, router: Router, family: int, payload: Payload,
     start: int, offset: int, passes: bool,
 ) -> None:  # fmt: skip
-    """The kernel writes it behind the hook: also over a port or an address that was allowed."""
+    """The kernel writes the checksum after the hook. It could overwrite an allowed port or address."""
     node.load(node.policy().allow("a", "world", ANY))
     heard = router.tap(UPLINK)
     to_node = Host(router.macs["pca"], WORLD.ip4, WORLD.ip6)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ICMP errors to a Service's address: only about what it has sent to who reports, or who met that."""
+"""ICMP errors to a Service's address pass only about a connection of the reporter or of its path."""
 
 import pytest
 
@@ -63,8 +63,10 @@ def open_policy(node: NodeUnderTest) -> TablePolicy:
 
 @families
 @pytest.mark.parametrize("make", [tcp, udp], ids=["tcp", "udp"])
-def test_about_no_connection_from_a_pod(node: NodeUnderTest, family: int, make) -> None:
-    """No policy is asked: no rule is about a Service's address."""
+def test_a_pods_error_about_no_connection_is_dropped(
+    node: NodeUnderTest, family: int, make
+) -> None:
+    """No policy is asked: no rule names a Service's address."""
     both = [service(), *slices([C]), service("u", protocol="UDP"), *slices([C], "u", "UDP")]
     node.load(open_policy(node), services=both)
     forged = about(VIP, A, make(PORT, 4000), family)
@@ -76,7 +78,9 @@ def test_about_no_connection_from_a_pod(node: NodeUnderTest, family: int, make) 
 
 @families
 @pytest.mark.parametrize("make", [tcp, udp], ids=["tcp", "udp"])
-def test_about_no_connection_from_outside(node: NodeUnderTest, family: int, make) -> None:
+def test_an_external_error_about_no_connection_is_dropped(
+    node: NodeUnderTest, family: int, make
+) -> None:
     protocol = make.__name__.upper()
     node.load(open_policy(node), services=served(A, protocol=protocol), uplinks=[UPLINK])
     forged = about(EXTERNAL, WORLD, make(PORT, 4000), family)
@@ -87,8 +91,10 @@ def test_about_no_connection_from_outside(node: NodeUnderTest, family: int, make
 
 
 @families
-def test_about_the_connection_of_somebody_else(node: NodeUnderTest, family: int) -> None:
-    """Of a pod's own connection to the Service nobody outside is told, nor another pod."""
+def test_an_error_about_the_connection_of_another_pod_is_dropped(
+    node: NodeUnderTest, family: int
+) -> None:
+    """Neither external hosts nor other pods may report about a pod's connection to the Service."""
     node.load(open_policy(node), services=served(C), uplinks=[UPLINK])
     opened = frame(A, EXTERNAL, tcp(4000, PORT, SYN), family=family)
     assert node.leaves("a", opened)
@@ -98,12 +104,18 @@ def test_about_the_connection_of_somebody_else(node: NodeUnderTest, family: int)
     assert node.leaves("b", frame(B, EXTERNAL, forged, family=family)) is None
     assert node.drops() == {"unrelated": 3}
     told = node.leaves("a", frame(A, EXTERNAL, forged, family=family))
-    assert told and told != frame(A, EXTERNAL, forged, family=family), "who it is for"
+    assert told and told != frame(A, EXTERNAL, forged, family=family), (
+        "the client gets the translated error"
+    )
 
 
 @families
-def test_about_the_connection_of_a_client(node: NodeUnderTest, family: int) -> None:
-    """It may meet a router on its way to him: that one is believed. A pod here is on no such way."""
+def test_an_error_about_an_external_clients_connection_passes_from_outside_only(
+    node: NodeUnderTest, family: int
+) -> None:
+    """A reply may meet a router on its path to the client, so a router may report. A local pod is
+    not on that path.
+    """
     node.load(open_policy(node), services=served(A), uplinks=[UPLINK])
     assert node.comes_in(sent(tcp(4000, PORT, SYN), family))
     true = about(EXTERNAL, WORLD, tcp(PORT, 4000), family)
@@ -116,7 +128,7 @@ def test_about_the_connection_of_a_client(node: NodeUnderTest, family: int) -> N
 
 
 @families
-def test_what_has_ended_is_no_connection(node: NodeUnderTest, family: int) -> None:
+def test_an_error_about_an_ended_connection_is_dropped(node: NodeUnderTest, family: int) -> None:
     node.load(open_policy(node), services=web(C))
     assert node.leaves("a", frame(A, VIP, tcp(4000, PORT, SYN), family=family))
     told = frame(A, VIP, about(VIP, A, tcp(PORT, 4000), family), family=family)
@@ -127,8 +139,10 @@ def test_what_has_ended_is_no_connection(node: NodeUnderTest, family: int) -> No
 
 
 @families
-def test_what_is_no_services_is_for_the_policy(node: NodeUnderTest, family: int) -> None:
-    """Another port, another destination than the quoted source, an echo; and all without Services."""
+def test_an_error_about_no_service_is_decided_by_policy(node: NodeUnderTest, family: int) -> None:
+    """Another port, a destination other than the quoted source, an echo; and a node without
+    Services.
+    """
     node.load(open_policy(node), services=served(C), uplinks=[UPLINK])
     for forged in (
         about(EXTERNAL, A, tcp(PORT + 1, 4000), family),
@@ -146,10 +160,10 @@ def test_what_is_no_services_is_for_the_policy(node: NodeUnderTest, family: int)
 
 @families
 @pytest.mark.parametrize("make", [tcp, udp], ids=["tcp", "udp"])
-def test_about_the_node_s_own_server_is_for_the_node(
+def test_an_error_about_a_server_of_the_node_reaches_the_node(
     node: NodeUnderTest, family: int, make
 ) -> None:
-    """One in the host's network may have the Service's port at the node's address."""
+    """A hostNetwork process may have the Service's port at the node's address."""
     protocol = make.__name__.upper()
     services = exposed((NODE, "node-1"), protocol=protocol, externalIPs=[])
     node.load(open_policy(node), services=services, uplinks=[UPLINK])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ICMP: echoes with their replies, errors about connections that are allowed, all else by policy."""
+"""ICMP: echo replies, errors about allowed connections. Policy decides all other messages."""
 
 import pytest
 
@@ -40,7 +40,7 @@ ROUTER = Host("02:00:00:00:00:dd", "192.0.2.1", "2001:db8:1::1")
 @families
 @pytest.mark.parametrize("ident", [0, 7, 0x0D00])
 def test_an_echo_is_answered_and_not_returned(node: NodeUnderTest, family: int, ident: int) -> None:
-    """An id of 0 makes both requests look alike, 0x0d00 looks like another message's type."""
+    """An id of 0 makes both requests look alike. 0x0d00 looks like the type of another message."""
     node.load(node.policy().allow("a", "b", PING4, PING6))
     assert not node.sent_by("b", frame(B, A, echo_reply(family, ident), family=family))
     assert node.sent_by("a", frame(A, B, echo(family, ident), family=family))
@@ -52,7 +52,7 @@ def test_an_echo_is_answered_and_not_returned(node: NodeUnderTest, family: int, 
 
 
 @families
-def test_an_echo_does_not_open_the_way_for_other_messages(node: NodeUnderTest, family: int) -> None:
+def test_an_echo_request_allows_no_other_icmp_reply(node: NodeUnderTest, family: int) -> None:
     node.load(node.policy().allow("a", "b", PING4, PING6))
     kind = 13 if family == 4 else 139
     other = icmp(kind) if family == 4 else icmp6(kind)
@@ -106,7 +106,9 @@ def test_an_error_about_a_reply_passes_too(node: NodeUnderTest, family: int) -> 
 
 
 @families
-def test_an_error_about_nothing_goes_by_policy(node: NodeUnderTest, family: int) -> None:
+def test_an_error_about_no_connection_is_decided_by_policy(
+    node: NodeUnderTest, family: int
+) -> None:
     node.load(node.policy().allow("a", "b", udp_port(53)))
     request = frame(A, B, udp(5000, 53), family=family)
     assert node.sent_by("a", request)
@@ -120,7 +122,7 @@ def test_an_error_about_nothing_goes_by_policy(node: NodeUnderTest, family: int)
 
 @families
 def test_a_pod_reports_on_its_own_packets_only(node: NodeUnderTest, family: int) -> None:
-    """B knows that a talks to c, and would like to end it."""
+    """B knows that a talks to c, and tries to end that connection."""
     node.load(node.policy().allow("a", "c", udp_port(53)))
     request = frame(A, C, udp(5000, 53), family=family)
     assert node.sent_by("a", request)
@@ -131,7 +133,7 @@ def test_a_pod_reports_on_its_own_packets_only(node: NodeUnderTest, family: int)
 
 
 @families
-def test_an_error_of_an_echo(node: NodeUnderTest, family: int) -> None:
+def test_an_error_about_an_echo_request_passes(node: NodeUnderTest, family: int) -> None:
     node.load(node.policy().allow("a", "world", PING4, PING6))
     ping = frame(A, WORLD, echo(family), family=family)
     assert node.sent_by("a", ping)

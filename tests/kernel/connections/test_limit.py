@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`limit N/s burst M`: so many new connections of each source, by packets and on the wire."""
+"""`limit N/s burst M` bounds the new connections of each source, by packets and on the wire."""
 
 import socket
 import time
@@ -155,7 +155,7 @@ def limiting(lab: Limiting) -> Limiting:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_burst_passes_and_what_is_over_it_is_dropped_and_counted(
+def test_a_burst_passes_and_connections_above_it_are_dropped_and_counted(
     limiting: Limiting, family: int
 ) -> None:
     before = limiting.drops().get("limit", 0)
@@ -174,8 +174,10 @@ def test_each_source_and_each_rule_has_a_limit_of_its_own(limiting: Limiting, fa
         assert all(limiting.passed([limiting.syn(outside(source), 83, family) for _ in range(50)]))
 
 
-def test_the_rate_is_given_back_with_time(limiting: Limiting) -> None:
-    """200 a second, one at once: after 5 ms there is one again, and no more for having waited."""
+def test_tokens_return_at_the_rate_of_the_limit(limiting: Limiting) -> None:
+    """The rate is 200/s and the burst 1: after 5 ms there is 1 token, and after a longer wait no
+    more.
+    """
     frames = [limiting.syn(outside(1), 82) for _ in range(10)]
     assert all(limiting.passed(frames, pause=0.006))
     time.sleep(0.1)
@@ -185,7 +187,7 @@ def test_the_rate_is_given_back_with_time(limiting: Limiting) -> None:
     assert 1 <= sum(found) <= most
 
 
-def test_a_connection_that_is_there_is_not_counted_again(limiting: Limiting) -> None:
+def test_packets_of_an_existing_connection_take_no_token(limiting: Limiting) -> None:
     source, web = outside(1), limiting.host("web")
     (opened,) = limiting.passed([packets.frame(source, web, packets.tcp(900, 80, SYN))])
     assert opened
@@ -196,7 +198,7 @@ def test_a_connection_that_is_there_is_not_counted_again(limiting: Limiting) -> 
     assert all(limiting.passed([goes_on] * 20))
 
 
-def test_what_another_policy_is_asked_about_again_is_not_new(limiting: Limiting) -> None:
+def test_a_connection_decided_again_after_a_load_takes_no_token(limiting: Limiting) -> None:
     source, web = outside(1), limiting.host("web")
     ports = range(700, 705)
     opening = [packets.frame(source, web, packets.tcp(port, 80, SYN)) for port in ports]
@@ -210,7 +212,7 @@ def test_what_another_policy_is_asked_about_again_is_not_new(limiting: Limiting)
     assert sum(limiting.passed([limiting.syn(source, 80) for _ in range(10)])) == 5
 
 
-def test_a_pod_is_limited_in_what_it_opens(limiting: Limiting) -> None:
+def test_a_limit_applies_to_connections_that_a_pod_opens(limiting: Limiting) -> None:
     web = limiting.host("web")
     to = [outside(number) for number in range(4)]
     frames = [packets.frame(web, each, packets.tcp(5000, 90, SYN)) for each in to]
@@ -219,10 +221,10 @@ def test_a_pod_is_limited_in_what_it_opens(limiting: Limiting) -> None:
     assert limiting.passed(frames, "pc_from_pod") == [True, False, False, False]
 
 
-def test_a_flood_of_sources_takes_no_more_memory_and_lifts_no_limit_of_who_goes_on(
+def test_a_flood_of_sources_is_bounded_in_memory_and_lifts_no_limit_of_an_active_source(
     limiting: Limiting,
 ) -> None:
-    """More sources than are remembered, while one source goes on asking: it stays at its limit."""
+    """More sources than the table holds send, while one source continues to send and stays limited."""
     steady, before = outside(3), limiting.drops().get("limit", 0)
     assert sum(limiting.passed([limiting.syn(steady, 80) for _ in range(10)])) == 5
     web = limiting.host("web")
@@ -242,7 +244,7 @@ def test_a_flood_of_sources_takes_no_more_memory_and_lifts_no_limit_of_who_goes_
     assert limiting.drops()["limit"] > before
 
 
-def test_the_wire_has_as_many_connections_as_the_limit_says(limiting: Limiting) -> None:
+def test_the_limit_holds_for_real_connections(limiting: Limiting) -> None:
     address = limiting.host("web").ip4
 
     def open_nine() -> None:

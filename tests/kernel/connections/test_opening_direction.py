@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Histories of packets, loads, changed labels, crashes, silences and evictions under a monitor.
+"""A monitor checks histories of packets, loads, changed labels, crashes, silences and evictions.
 
-`opening_monitor.py` judges what passes by policies and handshakes alone. The kernel and the model of
-connections are each judged by it, and so are models with faults that were, or could have been, there.
+`opening_monitor.py` judges passed packets by policies and handshakes alone. It checks the kernel,
+the model of connections, and models with known or possible faults.
 """
 
 from collections.abc import Callable
@@ -315,14 +315,14 @@ def answers_late(family: int) -> list[Step]:
 
 
 @pytest.mark.parametrize("family", [4, 6])
-def test_a_denied_connection_carries_no_answer_to_a_syn_that_is_denied_by_now(
+def test_the_syn_ack_to_a_syn_that_is_now_denied_is_dropped(
     node: NodeUnderTest, family: int
 ) -> None:
-    """The SYN passed under other labels: its SYN-ACK is no packet of the client's own connection."""
+    """The SYN passed under other labels. The SYN-ACK does not belong to a connection of the client."""
     assert not watched_kernel(node).faults(answers_late(family))
 
 
-def test_the_model_carries_no_such_answer() -> None:
+def test_the_model_drops_the_syn_ack_to_a_syn_that_is_now_denied() -> None:
     assert not watched_model(Model()).faults(answers_late(4))
 
 
@@ -345,7 +345,7 @@ def test_the_kernel_passes_nothing_of_a_connection_that_other_labels_deny(
 @pytest.mark.slow
 @settings(GIVEN_A_NODE, max_examples=2000)
 @given(steps=ALL)
-def test_the_kernel_passes_nothing_of_such_a_connection_in_many_histories(
+def test_the_kernel_passes_nothing_of_a_denied_connection_in_many_histories(
     node: NodeUnderTest, steps: list[Step]
 ) -> None:
     assert not watched_kernel(node).faults(steps)
@@ -361,7 +361,7 @@ def test_the_model_passes_nothing_of_a_connection_that_may_not_be_opened(steps: 
 
 
 class Unmoved(Model):
-    """Goes on with connections that another policy decided."""
+    """Continues connections that another policy decided."""
 
     def _find(self, packet: Packet) -> Found:
         found = super()._find(packet)
@@ -423,7 +423,7 @@ class KeepsEnds(Model):
 
 
 class KeepsVersion(Model):
-    """Goes on with what was decided, where a load changes labels."""
+    """Keeps earlier decisions when a load changes labels."""
 
     def change(self, allows: Allows, who: dict[str, Who], version: int) -> None:
         is_relabelled = bool(self.who) and who != self.who
@@ -444,7 +444,7 @@ FAULTY = [
 def test_the_monitor_finds_a_model_with_a_known_fault(
     wrong: type[Model], steps: st.SearchStrategy[list[Step]], n: int
 ) -> None:
-    """In as many histories as the kernel is asked about."""
+    """It needs no more histories than one run sends to the kernel."""
     found = 0
 
     @settings(max_examples=n, deadline=None, derandomize=True, database=None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`reject` answers: on the wire, and byte by byte, from both hooks, in both families."""
+"""Answers to packets that `reject` drops: on the wire and byte by byte, both hooks, both families."""
 
 import struct
 from collections.abc import Callable, Iterator
@@ -80,7 +80,7 @@ def rejecting(
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_wire_says_refused_where_a_rule_rejects_and_nothing_where_one_denies(
+def test_a_client_sees_refused_for_reject_and_silence_for_deny(
     rejecting: Rejecting, family: Family
 ) -> None:
     tcp, udp, icmp = Protocol
@@ -127,7 +127,7 @@ def refused(rejecting: Rejecting, family: int, at: int, payload: Callable[[int],
 def answered(rejecting: Rejecting, family: int, at: int, payload: Callable[[int], Payload]) -> (
     tuple[bytes, Answer]
 ):  # fmt: skip
-    """The frame and its answer, which goes the other way between the same two."""
+    """The frame and its answer, in the opposite direction."""
     frame, outcome = refused(rejecting, family, at, payload)
     assert outcome.verdict == REDIRECT
     assert outcome.mark == (MARK if at else 0)
@@ -161,7 +161,7 @@ def segment(port: int, flags: int, seq: int, ack: int, data: bytes, options: int
         (FIN | ACK, 5, 99, b"", (99, 0, RST)),
     ],
 )
-def test_a_reset_has_the_numbers_that_the_segment_calls_for(
+def test_a_reset_has_the_sequence_numbers_of_rfc_9293(
     rejecting: Rejecting, family: int, at: int, flags: int, seq: int, ack: int, data: bytes,
     expected: tuple[int, int, int],
 ) -> None:  # fmt: skip
@@ -173,7 +173,9 @@ def test_a_reset_has_the_numbers_that_the_segment_calls_for(
 
 
 @pytest.mark.parametrize(("family", "at"), WAYS)
-def test_options_of_a_segment_are_not_counted(rejecting: Rejecting, family: int, at: int) -> None:
+def test_tcp_options_do_not_count_towards_the_acknowledged_length(
+    rejecting: Rejecting, family: int, at: int
+) -> None:
     _, answer = answered(
         rejecting, family, at, lambda port: segment(port, SYN, 1, 0, b"abc", options=5)
     )
@@ -182,7 +184,7 @@ def test_options_of_a_segment_are_not_counted(rejecting: Rejecting, family: int,
 
 @pytest.mark.parametrize(("family", "at"), WAYS)
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 460, 484, 485, 900, 1180, 1400])
-def test_what_is_not_tcp_is_administratively_prohibited_and_quoted(
+def test_other_protocols_get_an_icmp_error_that_quotes_the_packet(
     rejecting: Rejecting, family: int, at: int, size: int
 ) -> None:
     data = bytes(n * 7 & 0xFF for n in range(size))
@@ -218,7 +220,7 @@ def test_a_padded_frame_is_answered_without_the_padding(
 
 
 @pytest.mark.parametrize(("family", "at"), WAYS)
-def test_resets_errors_and_what_went_to_many_are_dropped_without_an_answer(
+def test_resets_errors_and_multicast_are_dropped_without_an_answer(
     rejecting: Rejecting, family: int, at: int
 ) -> None:
     hook, pod, ends, port = both_ways()[at]
@@ -255,7 +257,7 @@ def test_resets_errors_and_what_went_to_many_are_dropped_without_an_answer(
 def test_an_answer_passes_the_pods_hook_by_its_mark_and_mac(
     rejecting: Rejecting, family: int
 ) -> None:
-    """A reset out of the pod to a port that it may not reach."""
+    """A reset leaves the pod to a port that the pod may not reach."""
     web, mac = rejecting.host("web"), rejecting.answer_mac()
     own = packets.frame(web, OUTSIDE, segment(25, RST | ACK, 0, 9, b""), family=family)
     answer = own[:6] + mac + own[12:]
@@ -269,8 +271,8 @@ def test_an_answer_passes_the_pods_hook_by_its_mark_and_mac(
     assert into_pod.verdict == DROP
 
 
-def test_a_refused_syn_ends_no_connection_the_other_way(rejecting: Rejecting) -> None:
-    """RFC 9293, 3.10.7.4: no reset; ours would be taken for that connection's."""
+def test_a_refused_syn_ends_no_connection_of_the_opposite_direction(rejecting: Rejecting) -> None:
+    """RFC 9293, 3.10.7.4 sends no reset here: the client would apply it to that connection."""
     web = rejecting.host("web")
     opened = [
         ("pc_from_pod", packets.frame(web, OUTSIDE, packets.tcp(22, 41000, SYN))),
@@ -284,7 +286,9 @@ def test_a_refused_syn_ends_no_connection_the_other_way(rejecting: Rejecting) ->
     assert found == [DROP, REDIRECT]
 
 
-def test_what_is_never_answered_takes_no_answers_from_others(rejecting: Rejecting) -> None:
+def test_packets_that_are_never_answered_take_no_token_of_the_answer_rate(
+    rejecting: Rejecting,
+) -> None:
     web = rejecting.host("web")
     resets = [
         packets.frame(OUTSIDE, web, segment(22, RST, number, 0, b"")) for number in range(1500)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`node load --reset-revoked`: who sends in a TCP connection that the policy denies gets a reset."""
+"""`node load --reset-revoked`: the sender in a TCP connection that policy denies gets a reset."""
 
 import errno
 import socket
@@ -101,7 +101,7 @@ def _receives(end: socket.socket) -> int | None:
 def require_reset(found: Open, *ends: End) -> None:
     """Each end is reset when it sends, and not before."""
     for end in (getattr(found, name) for name in ends):
-        assert not is_reset(end), "nothing is sent to who is silent"
+        assert not is_reset(end), "a silent end gets no reset"
         end.setblocking(True)
         end.sendall(b"after the revocation")
         eventually(lambda end=end: is_reset(end), "the sender is reset")
@@ -126,10 +126,12 @@ def test_a_revoked_connection_is_reset(
 
 @families
 @pytest.mark.parametrize(("where", "ends"), CASES)
-def test_the_first_load_resets_what_it_denies(
+def test_the_first_load_resets_a_denied_connection(
     node: NodeUnderTest, wire: ServiceWire, family: int, where: Where, ends: tuple[str, str]
 ) -> None:
-    """Not a client elsewhere, once the server has lost its socket: no other tells who opened it."""
+    """A remote client gets none once the server's socket is closed: nothing else shows which end
+    opened.
+    """
     found = connect(wire, *ends, family)
     node.load(denying(node, where, *ends), resets=True)
     require_reset(found, "server")
@@ -162,7 +164,7 @@ def test_a_connection_to_a_service_is_reset(
 def test_a_connection_that_leaves_the_cluster_is_reset(
     node: NodeUnderTest, wire: ServiceWire, family: int, first: End
 ) -> None:
-    """Outside, the reset comes from the node's address."""
+    """The external host gets the reset from the node's address."""
     masquerade = Masquerade(range(50000, 60001))
     node.load(open_policy(node), resets=True, uplinks=[UPLINK], masquerade=masquerade)
     found = connect(wire, "a", "c", family)
@@ -187,7 +189,7 @@ def test_a_connection_of_the_node_is_reset(
 def test_a_new_connection_gets_no_reset(
     node: NodeUnderTest, wire: ServiceWire, family: int
 ) -> None:
-    """A SYN is dropped as ever, from new ports and from those of a revoked connection."""
+    """A SYN is dropped silently, from new ports and from those of a revoked connection."""
     node.load(open_policy(node), resets=True)
     found = connect(wire, "a", "b", family)
     node.load(denying(node, "ingress at the server", "a", "b"), resets=True)
@@ -204,7 +206,9 @@ def test_a_new_connection_gets_no_reset(
 
 
 @families
-def test_what_is_allowed_is_not_reset(node: NodeUnderTest, wire: ServiceWire, family: int) -> None:
+def test_an_allowed_connection_is_not_reset(
+    node: NodeUnderTest, wire: ServiceWire, family: int
+) -> None:
     node.load(open_policy(node), resets=True)
     found = connect(wire, "a", "b", family)
     node.load(open_policy(node), resets=True)
@@ -212,10 +216,10 @@ def test_what_is_allowed_is_not_reset(node: NodeUnderTest, wire: ServiceWire, fa
 
 
 @families
-def test_a_load_without_the_option_ends_it(
+def test_a_load_without_the_option_stops_the_resets(
     node: NodeUnderTest, wire: ServiceWire, family: int
 ) -> None:
-    """What was denied under the option is silent after it."""
+    """Denied connections are dropped silently afterwards."""
     node.load(open_policy(node), resets=True)
     assert in_force(node)
     found = connect(wire, "a", "b", family)
@@ -224,10 +228,10 @@ def test_a_load_without_the_option_ends_it(
     assert found.is_silent("server", "client")
 
 
-def test_a_load_that_fails_leaves_it_as_it_was(
+def test_a_load_that_fails_keeps_the_choice_in_force(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On or off; `monkeypatch` fails the last step before the switch."""
+    """The option is on or off. `monkeypatch` fails the last step before the switch."""
 
     def fails(*_: object) -> None:
         raise OSError(errno.EIO, "it fails")
@@ -246,7 +250,7 @@ def test_a_load_that_fails_leaves_it_as_it_was(
 @families
 @pytest.mark.parametrize("resets_before", [False, True], ids=["silent before", "resets before"])
 @pytest.mark.parametrize("ends", [("b", "c"), ("b", "a")], ids=["another node", "this node"])
-def test_a_load_resets_no_connection_of_a_pod_that_is_new_to_it(
+def test_a_load_resets_no_connection_of_a_pod_that_it_adds(
     node: NodeUnderTest,
     wire: ServiceWire,
     family: int,
@@ -254,7 +258,7 @@ def test_a_load_resets_no_connection_of_a_pod_that_is_new_to_it(
     ends: tuple[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Before its switch the generation in force meets the pod, and knows no rule for it: silence."""
+    """Before the switch the active generation meets the pod and has no rule for it: no reset."""
     found = connect(wire, *ends, family)
     known = [endpoint("a", HOSTS["a"], LOCAL["a"]), endpoint("c", HOSTS["c"], None)]
     node.load(open_policy(node), resets=resets_before, entries=known)
@@ -275,14 +279,14 @@ def test_a_load_resets_no_connection_of_a_pod_that_is_new_to_it(
 
 @families
 @pytest.mark.parametrize("was_on", [False, True], ids=["silent before", "resets before"])
-def test_a_load_that_is_killed_leaves_it_as_it_was(
+def test_a_load_killed_at_its_switch_keeps_the_choice_in_force(
     node: NodeUnderTest,
     wire: ServiceWire,
     family: int,
     was_on: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """At its switch, with the other choice."""
+    """The killed load has the opposite choice."""
     node.load(open_policy(node))
     found = connect(wire, "a", "b", family)
     denied = denying(node, "ingress at the server", "a", "b")
@@ -317,7 +321,7 @@ def test_a_load_that_is_killed_after_its_switch_has_its_choice_in_force(
         assert found.is_silent("server", "client")
 
 
-def test_status_says_so(node: NodeUnderTest) -> None:
+def test_status_shows_the_option(node: NodeUnderTest) -> None:
     for resets in (True, False):
         node.load(node.policy(), resets=resets)
         found = node.status()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pod's identity is its veth: what says otherwise is dropped, and counted by what it lied about."""
+"""The veth gives a pod's identity. A packet that contradicts it is dropped and counted by reason."""
 
 from pathlib import Path
 
@@ -96,7 +96,9 @@ FROM_A = [
 
 
 @pytest.mark.parametrize(("frame_", "reason"), [c[1:] for c in FROM_A], ids=[c[0] for c in FROM_A])
-def test_a_pod_sends(node: NodeUnderTest, frame_: bytes, reason: str | None) -> None:
+def test_a_pod_sends_only_well_formed_packets_with_its_own_addresses(
+    node: NodeUnderTest, frame_: bytes, reason: str | None
+) -> None:
     policy = node.policy()
     for peer in ("a", "b", "c", "world"):
         policy.allow("a", peer, (0, 0x3FFFF), PING6)
@@ -120,7 +122,7 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize("frame_", [c[1] for c in MALFORMED], ids=[c[0] for c in MALFORMED])
-def test_what_is_cut_off_or_contradicts_itself_is_dropped(
+def test_truncated_and_contradictory_packets_are_dropped(
     node: NodeUnderTest, frame_: bytes
 ) -> None:
     node.load(node.policy().allow("a", "b", ANY))
@@ -137,7 +139,9 @@ CUT_OFF = [
 
 
 @pytest.mark.parametrize("frame_", [c[1] for c in CUT_OFF], ids=[c[0] for c in CUT_OFF])
-def test_what_a_test_run_refuses_is_dropped_on_the_wire(node: NodeUnderTest, frame_: bytes) -> None:
+def test_packets_that_a_test_run_refuses_are_dropped_on_the_wire(
+    node: NodeUnderTest, frame_: bytes
+) -> None:
     node.load(node.policy().allow("a", "b", ANY))
     node.sends_on_the_wire("a", frame_)
     eventually(node.drops, "the frame is dropped")
@@ -145,7 +149,9 @@ def test_what_a_test_run_refuses_is_dropped_on_the_wire(node: NodeUnderTest, fra
 
 
 @pytest.mark.parametrize("family", [4, 6])
-def test_an_established_connection_is_no_cover(node: NodeUnderTest, family: int) -> None:
+def test_a_spoofed_packet_of_an_established_connection_is_dropped(
+    node: NodeUnderTest, family: int
+) -> None:
     node.load(node.policy().allow("a", "b", ANY))
     assert node.sent_by("a", frame(A, B, tcp(1000, 80, SYN), family=family))
     assert node.sent_by("b", frame(B, A, tcp(80, 1000, SYN | ACK), family=family))
@@ -174,7 +180,7 @@ def test_a_local_pods_address_comes_in_by_its_device_only(node: NodeUnderTest, f
     assert node.drops() == {"spoofed ip": 3}
 
 
-def test_what_is_not_for_the_pod_does_not_reach_it(node: NodeUnderTest) -> None:
+def test_a_packet_for_another_address_does_not_reach_the_pod(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("world", "b", ANY).allow("world", "a", ANY))
     to_a = frame(WORLD, A, udp(1, 2))
     assert not node.sent_to("b", to_a)
@@ -183,7 +189,7 @@ def test_what_is_not_for_the_pod_does_not_reach_it(node: NodeUnderTest) -> None:
     assert node.drops() == {"not for pod": 2}
 
 
-def test_a_device_without_an_endpoint_says_nothing(node: NodeUnderTest) -> None:
+def test_a_device_without_an_endpoint_sends_nothing(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "b", ANY))
     with node.shared_map("pc_if") as fd:
         from policyc.runtime.kernel import bpf_syscall
@@ -195,7 +201,7 @@ def test_a_device_without_an_endpoint_says_nothing(node: NodeUnderTest) -> None:
 
 @pytest.mark.parametrize("family", [4, 6])
 def test_the_node_reaches_its_pods_and_they_answer(node: NodeUnderTest, family: int) -> None:
-    """Semantics A22: whatever the policy, and in this direction only."""
+    """Semantics A22: whatever the policy says, and in this direction only."""
     node.load(node.policy())
     for request, reply in (
         (tcp(40000, 8080, SYN), tcp(8080, 40000, SYN | ACK)),
@@ -227,8 +233,10 @@ def test_an_address_of_the_node_is_not_the_node(node: NodeUnderTest) -> None:
     assert node.drops() == {"policy": 1, "spoofed ip": 1}
 
 
-def test_an_address_that_was_the_nodes_and_is_a_pods_now(node: NodeUnderTest) -> None:
-    """What the node opened from it is asked about again, at either hook, and can be allowed."""
+def test_a_connection_of_the_node_is_decided_again_when_its_address_becomes_a_pods(
+    node: NodeUnderTest,
+) -> None:
+    """Either hook decides again about the node's connection from that address. Policy may allow it."""
     local = [endpoint("a", A, "pca"), endpoint("b", B, "pcb")]
     opened = frame(C, A, tcp(40000, 80, SYN))
     reply = frame(A, C, tcp(80, 40000, SYN | ACK))
@@ -251,15 +259,15 @@ def test_an_address_that_was_the_nodes_and_is_a_pods_now(node: NodeUnderTest) ->
     assert node.sent_to("a", frame(C, A, tcp(40001, 80, ACK)))
 
 
-def test_an_answer_of_the_node_is_no_way_in(node: NodeUnderTest) -> None:
-    """A SYN-ACK, a reset or an ICMP error from the node passes, and lets nothing back."""
+def test_an_answer_of_the_node_opens_no_connection(node: NodeUnderTest) -> None:
+    """A SYN-ACK, a reset or an ICMP error from the node passes, and allows no packet back."""
     node.load(node.policy())
     assert node.sent_by_node_to("a", frame(NODE, A, tcp(22, 1000, SYN | ACK)))
     assert node.connections() == []
     assert not node.sent_by("a", frame(A, NODE, tcp(1000, 22, ACK)))
 
 
-def test_the_node_does_not_renew_what_a_pod_opened(node: NodeUnderTest) -> None:
+def test_the_node_does_not_renew_a_connection_that_a_pod_opened(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "world", ANY))
     assert node.sent_by("a", frame(A, NODE, tcp(1000, 22, SYN)))
     node.load(node.policy())
@@ -291,13 +299,13 @@ OFF_LINK = [
 def test_discovery_that_would_be_forwarded_is_ordinary_icmp(
     node: NodeUnderTest, frame_: bytes
 ) -> None:
-    """An unknown option would carry 254 bytes a packet past the policy, to anyone."""
+    """An unknown option would carry 254 bytes a packet to any destination, without a decision."""
     node.load(node.policy())
     assert not node.sent_by("a", frame_)
     assert node.drops() == {"policy": 1}
 
 
-def test_the_node_is_probed_at_any_of_its_addresses(node: NodeUnderTest) -> None:
+def test_neighbour_probes_for_any_address_of_the_node_pass(node: NodeUnderTest) -> None:
     for setting in ("pca/disable_ipv6", "lo/disable_ipv6"):
         Path(f"/proc/sys/net/ipv6/conf/{setting}").write_text("0")
     Path("/proc/sys/net/ipv6/conf/all/forwarding").write_text("1")
@@ -310,7 +318,7 @@ def test_the_node_is_probed_at_any_of_its_addresses(node: NodeUnderTest) -> None
     assert node.drops() == {"policy": 2}
 
 
-def test_discovery_from_afar_does_not_reach_pods(node: NodeUnderTest) -> None:
+def test_neighbour_discovery_from_another_link_does_not_reach_pods(node: NodeUnderTest) -> None:
     node.load(node.policy())
     report = icmp6(143, data=b"EVIL" * 100)
     assert not node.sent_to("b", frame(WORLD, B, report, family=6, hop_limit=1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Behind another CNI: services, sources, ways back and policy, in the networks that others lay out."""
+"""Behind another CNI: Services, source addresses, return paths and policy on other network layouts."""
 
 import socket
 import time
@@ -11,7 +11,7 @@ from typing import get_args
 
 import pytest
 
-from policyc.runtime.devices.uplinks import Outside
+from policyc.runtime.devices.uplinks import ReturnPath
 from policyc.runtime.endpoints.forwarding import Forwarding
 from policyc.runtime.errors import InputError
 from tests.kernel.support.bundles import (
@@ -67,7 +67,7 @@ ALL = [
     for how in product(
         (AmazonVpc, Terway, AzureTransparent, AzureBridge),
         get_args(Forwarding),
-        get_args(Outside),
+        get_args(ReturnPath),
     )
 ]
 
@@ -77,18 +77,18 @@ def lab(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, bundle: Path
 ) -> Iterator[Chained]:
     """Loaded; a Service has pod-b as its endpoint."""
-    network, forward, way_back = request.param
+    network, forward, return_path = request.param
     with ExitStack() as owned:
         made: Chained = network(tmp_path_factory.mktemp("network"), owned)
-        if way_back == "dsr":  # the cloud lets a node send under the other's address
+        if return_path == "dsr":  # the cloud lets a node send under the other's address
             made.check_no_paths("router")
         for node in ("a", "b"):
-            made.load(node, bundle, services("pod-b"), way_back, forward=forward)
+            made.load(node, bundle, services("pod-b"), return_path, forward=forward)
         yield made
 
 
 def reached(lab: Chained, source: str, to: str, family: int, port: int, at: str) -> str | None:
-    """By whom `at` sees a TCP connection from `source` opened, which carries data; None: it is not."""
+    """The source address that `at` sees of a TCP connection from `source`. None: no connection."""
     listening = lab.server(at, family, TCP, TARGET)
     client = lab.connect(source, family, to, port)
     if client is None:
@@ -128,8 +128,8 @@ def test_clients_reach_a_node_port_under_their_own_address(lab: Chained, node: s
             assert seen == (address(source, family) if allowed else None), source
 
 
-def test_a_clients_connection_outlives_what_connection_tracking_remembers(lab: Chained) -> None:
-    """The host's own translation would take the next answer for a new connection."""
+def test_a_clients_connection_outlives_its_entry_in_the_hosts_conntrack(lab: Chained) -> None:
+    """The host's own NAT would take the next reply for a new connection."""
     for family in lab.families:
         ends = []
         for node in ("a", "b"):
@@ -147,8 +147,8 @@ def test_a_clients_connection_outlives_what_connection_tracking_remembers(lab: C
 
 
 @pytest.mark.parametrize("node", ["a", "b"])
-def test_datagrams_and_refusals_find_back(lab: Chained, node: str) -> None:
-    """In fragments, too; and the client hears that nobody listens, or that it may not."""
+def test_datagrams_and_refusals_reach_the_client(lab: Chained, node: str) -> None:
+    """Fragments too. The client also gets the errors for a closed port and for a rejected packet."""
     for family in lab.families:
         client = lab.open_socket("client1", family, UDP)
         client.connect((address(node, family), NODE_PORT))
@@ -165,7 +165,7 @@ def test_datagrams_and_refusals_find_back(lab: Chained, node: str) -> None:
             client.recv(100)
 
 
-def test_what_leaves_the_cloud_has_the_address_that_the_cni_gives_it(lab: Chained) -> None:
+def test_packets_that_leave_the_cluster_have_the_address_that_the_cni_gives(lab: Chained) -> None:
     for family in lab.families:
         seen = reached(lab, "pod-a", address("client2", family), family, TARGET, "client2")
         assert seen == address("a" if lab.masquerades else "pod-a", family)
@@ -177,8 +177,10 @@ def test_a_node_reaches_its_pods_whatever_policy_says(lab: Chained) -> None:
         assert reached(lab, "b", address("pod-a", family), family, TARGET, "pod-a") is None
 
 
-def test_what_is_handed_over_goes_as_the_rules_of_routing_say(lab: Chained) -> None:
-    """By the second device where the pods are behind that one, and past the stack if it may."""
+def test_redirected_packets_follow_the_routing_rules(lab: Chained) -> None:
+    """They leave by the second device where the pods are behind it, and take the fast path if
+    allowed.
+    """
     for family in lab.families:
         server = lab.server("pod-b", family, UDP, TARGET)
         client = lab.open_socket("pod-a", family, UDP)
@@ -201,7 +203,9 @@ def own_device(tmp_path: Path) -> Iterator[OwnDevice]:
         yield OwnDevice(tmp_path, owned)
 
 
-def test_a_pod_whose_own_device_nobody_sees_is_refused(own_device: OwnDevice, bundle: Path) -> None:
+def test_a_pod_with_its_address_on_a_second_device_is_refused(
+    own_device: OwnDevice, bundle: Path
+) -> None:
     lab = own_device
     with pytest.raises(
         InputError, match="shop/pod-a also has its address on its device eth0"
@@ -223,7 +227,7 @@ def test_a_pod_whose_own_device_nobody_sees_is_refused(own_device: OwnDevice, bu
             assert seen == (address(source, family) if allowed else None), (source, to)
 
 
-def test_other_devices_of_a_pod_are_told_of(own_device: OwnDevice, bundle: Path) -> None:
+def test_other_devices_of_a_pod_are_reported(own_device: OwnDevice, bundle: Path) -> None:
     lab = own_device
     lab.as_peers.add("pod-a")
     lab.load("a", bundle, None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which pod has an address: the hooks' lookup in the kernel gives what was written, and its twin too."""
+"""The lookup from address to pod: the hooks and the Python twin find the written content."""
 
 import ctypes
 import ipaddress
@@ -18,7 +18,7 @@ from policyc.runtime.endpoints import (
     endpoint_maps,
     endpoint_tables,
 )
-from policyc.runtime.endpoints.double_buffer import Halves
+from policyc.runtime.endpoints.double_buffer import DoubleBuffer
 from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.btf import (
@@ -58,7 +58,7 @@ class Tables:
             undo.forget()
 
     def ask(self, addresses: list[Address]) -> list[Answer]:
-        """Who has each address, as the kernel's program finds it."""
+        """The pod of each address, as the kernel's program finds it."""
         assert len(addresses) <= QUERIES
         queries = b"".join(
             each.packed.ljust(16, b"\0") + struct.pack("=II", each.version, 0) for each in addresses
@@ -85,7 +85,7 @@ class Tables:
     def twin(self, address: Address) -> int:
         """The same by `endpoint_tables`; a record as its id."""
         find = endpoint_tables.who4 if address.version == 4 else endpoint_tables.who6
-        with Halves(self.pins.maps) as halves:
+        with DoubleBuffer(self.pins.maps) as halves:
             who = find(halves.in_force(), int(address))
             if who & endpoint_tables.LOCAL:
                 (ident,) = struct.unpack_from("=I", halves.record(who & endpoint_tables.ID_MASK))
@@ -170,7 +170,7 @@ PODS = {
 
 
 @pytest.mark.parametrize("name", PODS)
-def test_the_kernel_finds_what_was_written_and_nothing_else(tables: Tables, name: str) -> None:
+def test_the_kernel_finds_the_written_addresses_and_no_others(tables: Tables, name: str) -> None:
     version, numbers = PODS[name]
     numbers = numbers or of_one_first_line(600)
     pods = numbered(numbers, version)
@@ -194,32 +194,32 @@ def test_both_families_of_a_pod_lead_to_its_one_record(tables: Tables) -> None:
         ipaddress.ip_address(each) for each in ("10.0.0.5", "fd00::5", "10.0.0.6", "fd00::6")
     ]
     assert tables.ask(asked) == [(5, 9, 0), (5, 9, 0), (6, 0, 0), NOBODY]
-    with Halves(tables.pins.maps) as halves:
+    with DoubleBuffer(tables.pins.maps) as halves:
         assert halves.record(1) == bytes(16)
 
 
-def test_empty_tables_have_nobody(tables: Tables) -> None:
+def test_empty_tables_find_no_pod(tables: Tables) -> None:
     asked: list[Address] = [ipaddress.ip_address(each) for each in ("0.0.0.0", "10.0.0.1", "::")]
     assert tables.ask(asked) == [NOBODY] * 3
     assert endpoint_maps.present(tables.pins, tables.layout) == {}
 
 
-def test_a_family_that_nobody_has_any_more_has_nobody(tables: Tables) -> None:
-    """What the half was written with before is still there, behind the lines that are in use."""
+def test_a_family_without_pods_finds_no_pod(tables: Tables) -> None:
+    """The buffer still holds its earlier content, behind the cache lines in use."""
     pods = numbered(range(0xFD00 << 112, (0xFD00 << 112) + 5000), 6)
     stays = pod(9, "10.0.0.9")
-    for _ in range(2):  # in each half
+    for _ in range(2):  # in each buffer
         tables.write([*pods.values(), stays])
         endpoint_maps.keep_only(tables.pins, [stays], tables.layout)
         assert tables.ask(list(pods)) == [NOBODY] * len(pods)
         assert set(endpoint_maps.present(tables.pins, tables.layout)) == {
             ("pc_ep4", ipaddress.ip_address("10.0.0.9").packed)
         }
-        with Halves(tables.pins.maps) as halves:
+        with DoubleBuffer(tables.pins.maps) as halves:
             assert halves.word.shift6 == 63
 
 
-def test_random_changes_leave_what_a_dictionary_would_have(tables: Tables) -> None:
+def test_random_changes_give_the_content_of_a_dictionary(tables: Tables) -> None:
     rng = random.Random(7)
     pool: list[Address] = [ipaddress.IPv4Address(each) for each in sparse(32, 600)]
     known: dict[Address, LoadedEndpoint] = {}
@@ -238,7 +238,7 @@ def test_random_changes_leave_what_a_dictionary_would_have(tables: Tables) -> No
         assert {key for name, key in held if name == "pc_ep4"} == {each.packed for each in known}
 
 
-def test_an_undone_write_leaves_what_was_there(tables: Tables) -> None:
+def test_an_undone_write_restores_the_previous_content(tables: Tables) -> None:
     tables.write([pod(1, "10.0.0.1", ifindex=4), pod(2, "fd00::2")])
     before = endpoint_maps.present(tables.pins, tables.layout)
     with pytest.raises(ZeroDivisionError), Undo() as undo:
@@ -250,9 +250,9 @@ def test_an_undone_write_leaves_what_was_there(tables: Tables) -> None:
     assert tables.ask([ipaddress.ip_address("10.0.0.1")]) == [(1, 4, 0)]
 
 
-def test_what_is_the_same_is_not_written_again(tables: Tables) -> None:
+def test_unchanged_content_is_not_written_again(tables: Tables) -> None:
     tables.write([pod(1, "10.0.0.1"), pod(2, "fd00::2", ifindex=3)])
-    with Halves(tables.pins.maps) as halves:
+    with DoubleBuffer(tables.pins.maps) as halves:
         word = halves.word
         tables.write([pod(1, "10.0.0.1")])
         assert halves.word == word
@@ -278,7 +278,9 @@ def _too_many_local_pods() -> list[LoadedEndpoint]:
     ],
     ids=["addresses", "pods of this node", "ids"],
 )
-def test_what_has_no_room_is_refused_whole(tables: Tables, endpoints: object, what: str) -> None:
+def test_a_change_that_does_not_fit_is_refused_as_a_whole(
+    tables: Tables, endpoints: object, what: str
+) -> None:
     assert callable(endpoints)
     tables.write([pod(1, "10.255.0.1")])
     before = endpoint_maps.present(tables.pins, tables.layout)
@@ -288,7 +290,7 @@ def test_what_has_no_room_is_refused_whole(tables: Tables, endpoints: object, wh
     assert endpoint_maps.present(tables.pins, tables.layout) == before
 
 
-def test_addresses_without_a_place_are_an_error_of_the_host(
+def test_addresses_that_find_no_bucket_are_an_error_of_the_host(
     tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tables.write([pod(1, "10.0.0.1")])
@@ -308,7 +310,7 @@ def test_the_map_of_another_release_is_not_taken_for_ours(tables: Tables) -> Non
 
 
 @pytest.mark.parametrize("address", ["10.0.0.5", "fd00::5"])
-def test_no_reader_meets_half_of_a_change(tables: Tables, address: str) -> None:
+def test_no_reader_sees_a_partial_change(tables: Tables, address: str) -> None:
     stays = pod(7, address, ifindex=3)
     tables.write([stays])
     expected = endpoint_maps.present(tables.pins, tables.layout)

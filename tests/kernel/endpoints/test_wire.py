@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real TCP through the node: what a test run cannot show, as that a packet was generated here."""
+"""Real TCP through the node. A test run cannot show locally generated packets."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -30,7 +30,7 @@ def wire(node: NodeUnderTest) -> Iterator[Wire]:
 
 
 @pytest.mark.parametrize("mode", ["tcx", "clsact"])
-def test_pods_reach_each_other_as_far_as_the_policy_goes(
+def test_pods_reach_each_other_where_policy_allows(
     node: NodeUnderTest, wire: Wire, mode: str
 ) -> None:
     for port in (80, 81):
@@ -46,7 +46,7 @@ def test_pods_reach_each_other_as_far_as_the_policy_goes(
     assert wire.connect("b", HOSTS["a"].ip4, 80)
 
 
-def test_the_node_reaches_isolated_pods_which_do_not_reach_it(
+def test_the_node_reaches_isolated_pods_and_they_do_not_reach_the_node(
     node: NodeUnderTest, wire: Wire
 ) -> None:
     wire.listen("a", 8080)

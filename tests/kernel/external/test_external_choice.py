@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services that say themselves how clients outside are answered, side by side on real nodes."""
+"""Services that name their own return path, side by side on real nodes."""
 
 import io
 import os
@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from policyc.runtime.bundle.json_value import JsonValue
-from policyc.runtime.devices.uplinks import Outside
+from policyc.runtime.devices.uplinks import ReturnPath
 from policyc.runtime.observe.status_text import show
 from tests.kernel.support.external_wire import (
     ANSWERS,
@@ -41,7 +41,7 @@ OTHER_PORT = 30081
 PORTS = {"web": NODE_PORT, "other": OTHER_PORT}
 
 
-def chosen(**ways: Outside | None) -> list[JsonValue]:
+def chosen(**ways: ReturnPath | None) -> list[JsonValue]:
     """A Service by each name, with its node port alone; all have one endpoint, on node b."""
     return [
         each
@@ -85,12 +85,12 @@ def is_answered_back(wire: socket.socket) -> bool:
 @pytest.mark.waits
 @families
 @pytest.mark.parametrize("default", ["tunnel", "dsr"])
-def test_each_service_is_answered_by_its_way_and_changes_it_with_connections_open(
-    lab: TwoNodes, bundle: Path, family: int, default: Outside
+def test_each_service_has_its_own_return_path_and_may_change_it_with_open_connections(
+    lab: TwoNodes, bundle: Path, family: int, default: ReturnPath
 ) -> None:
-    """Both have the same endpoint. The router lets node b speak for node a."""
+    """Both Services have the same endpoint. The router accepts node a's address from node b."""
     lab.check_no_paths("router")
-    other: Outside = "dsr" if default == "tunnel" else "tunnel"
+    other: ReturnPath = "dsr" if default == "tunnel" else "tunnel"
     for node in NODES:
         lab.load(node, bundle, chosen(web=other, other=None), default)
         told = lab.status(node)
@@ -114,7 +114,7 @@ def test_each_service_is_answered_by_its_way_and_changes_it_with_connections_ope
 
 
 @families
-def test_datagrams_and_their_fragments_go_by_the_way_of_their_service(
+def test_datagrams_and_their_fragments_take_the_return_path_of_their_service(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
     lab.check_no_paths("router")
@@ -139,10 +139,10 @@ def test_datagrams_and_their_fragments_go_by_the_way_of_their_service(
 
 @pytest.mark.waits
 @families
-def test_an_error_of_an_endpoints_own_goes_by_the_way_of_its_service(
+def test_an_error_of_an_endpoint_takes_the_return_path_of_its_service(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
-    """Nobody listens: the pod says so in ICMP, about the Service as the client knows it."""
+    """No process listens. The pod sends an ICMP error that quotes the Service's address and port."""
     lab.check_no_paths("router")
     for node in NODES:
         lab.load(node, bundle, chosen(web="dsr", other="tunnel"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients outside reach Services of the node: every packet at the uplink, byte for byte."""
+"""External clients reach Services through the node: every packet at the uplink, byte for byte."""
 
 import shutil
 import socket
@@ -78,12 +78,14 @@ def loaded(
 
 
 def translated(payload: Payload, family: int = 4, client: Host = WORLD) -> bytes:
-    """The same as it goes on to pod a: only the address is another one."""
+    """The same packet as pod a gets it: only the address differs."""
     return frame(client, EXTERNAL, payload, family=family, daddr=A.address(family))
 
 
 def passes(node: NodeUnderTest, there: Payload, back: Payload, family: int) -> bool:
-    """Whether the client's packet reaches pod a through all hooks, and what it says reaches him."""
+    """Whether the client's packet reaches pod a through all hooks, and the reply reaches the
+    client.
+    """
     came = node.comes_in(sent(there, family))
     if came is None or not node.sent_to("a", came):
         return False
@@ -93,7 +95,7 @@ def passes(node: NodeUnderTest, there: Payload, back: Payload, family: int) -> b
 
 
 def opened(node: NodeUnderTest, family: int, port: int = 4000) -> None:
-    """A connection that is kept."""
+    """An established connection."""
     for flags in (SYN, ACK, ACK):
         assert passes(node, tcp(port, PORT, flags), tcp(TARGET, port, flags | ACK), family)
 
@@ -113,7 +115,7 @@ def states(node: NodeUnderTest, family: int) -> list[int]:
     ],
     ids=["TCP", "UDP", "SCTP"],
 )  # fmt: skip
-def test_there_and_back(
+def test_request_and_reply_are_translated(
     node: NodeUnderTest,
     family: int,
     protocol: str,
@@ -137,20 +139,22 @@ def test_there_and_back(
 
 
 @families
-def test_a_connection_has_two_entries_that_live_together(node: NodeUnderTest, family: int) -> None:
+def test_the_pre_nat_and_post_nat_entries_are_updated_together(
+    node: NodeUnderTest, family: int
+) -> None:
     loaded(node, node.policy().allow_ingress("world", "a", ANY), A)
     opened(node, family)
     both = NAT | REPLIED
     found = [state & (both | FRONT) for state in states(node, family)]
     assert found == [both, both | FRONT]
-    assert len(node.table(f"pc_ct{family}")) == 2, "both are where nothing is evicted"
+    assert len(node.table(f"pc_ct{family}")) == 2, "both are in the established table"
     assert passes(node, tcp(4000, PORT, FIN | ACK), tcp(TARGET, 4000, FIN | ACK), family)
     for entry in node.table(f"pc_ct{family}"):
         assert struct.unpack("=I", entry["state"])[0] & 6 == 6, "both have seen both FINs"
 
 
 @families
-def test_what_policy_denies_leaves_nothing(node: NodeUnderTest, family: int) -> None:
+def test_a_denied_connection_leaves_no_entry(node: NodeUnderTest, family: int) -> None:
     loaded(node, node.policy().allow_ingress("world", "a", tcp_port(TARGET + 1)), A)
     assert node.comes_in(sent(tcp(4000, PORT, SYN), family)) is None
     assert node.drops() == {"policy": 1}
@@ -158,7 +162,7 @@ def test_what_policy_denies_leaves_nothing(node: NodeUnderTest, family: int) -> 
 
 
 @families
-def test_a_policy_that_changes_decides_again(node: NodeUnderTest, family: int) -> None:
+def test_a_change_of_policy_decides_a_connection_again(node: NodeUnderTest, family: int) -> None:
     allowing = node.policy().allow_ingress("world", "a", tcp_port(TARGET))
     loaded(node, allowing, A)
     opened(node, family)
@@ -171,8 +175,8 @@ def test_a_policy_that_changes_decides_again(node: NodeUnderTest, family: int) -
 
 
 @families
-def test_an_endpoint_that_is_gone(node: NodeUnderTest, family: int) -> None:
-    """In the middle of a connection, both ways; datagrams go to another one."""
+def test_a_removed_endpoint_ends_tcp_and_moves_udp(node: NodeUnderTest, family: int) -> None:
+    """The endpoint is removed during a connection. Datagrams go to another endpoint."""
     policy = node.policy().allow_ingress("world", "a", ANY).allow_ingress("world", "b", ANY)
     loaded(node, policy, A)
     opened(node, family)
@@ -190,7 +194,7 @@ def test_an_endpoint_that_is_gone(node: NodeUnderTest, family: int) -> None:
 @families
 @pytest.mark.parametrize("to", ["a Service", "a pod", "the node", "elsewhere"])
 @pytest.mark.parametrize("who", ["a pod", "the node"])
-def test_nobody_outside_is_a_pod_or_the_node(
+def test_an_external_packet_with_an_address_of_a_pod_or_of_the_node_is_dropped(
     node: NodeUnderTest, family: int, to: str, who: str
 ) -> None:
     loaded(node, node.policy().allow("a", "b", ANY).allow_ingress("world", "b", ANY), B)
@@ -204,8 +208,10 @@ def test_nobody_outside_is_a_pod_or_the_node(
 
 
 @families
-def test_nobody_outside_goes_on_with_what_a_pod_has(node: NodeUnderTest, family: int) -> None:
-    """With the addresses and ports of a pod's connection to the same Service, or of its answers."""
+def test_an_external_packet_does_not_continue_a_pods_connection(
+    node: NodeUnderTest, family: int
+) -> None:
+    """It has the addresses and ports of a pod's connection to the Service, or of the replies."""
     loaded(node, node.policy().allow("a", "b", ANY), B)
     own = frame(A, EXTERNAL, tcp(4000, PORT, SYN), family=family)
     assert node.leaves("a", own)
@@ -218,7 +224,7 @@ def test_nobody_outside_goes_on_with_what_a_pod_has(node: NodeUnderTest, family:
     assert node.drops() == {"spoofed ip": 3}
 
 
-def test_without_services_the_sender_is_asked_all_the_same(node: NodeUnderTest) -> None:
+def test_spoofed_sources_are_dropped_without_services_too(node: NodeUnderTest) -> None:
     node.load(node.policy(), uplinks=[UPLINK])
     assert node.comes_in(frame(A, B, udp(1, 2))) is None
     source_route = b"\x83\x07\x04\x0a\x00\x00\x0b\x00"
@@ -227,8 +233,8 @@ def test_without_services_the_sender_is_asked_all_the_same(node: NodeUnderTest) 
 
 
 @families
-def test_what_is_for_no_service_passes_as_it_is(node: NodeUnderTest, family: int) -> None:
-    """To pods too: their own hooks decide."""
+def test_a_packet_to_no_service_passes_unchanged(node: NodeUnderTest, family: int) -> None:
+    """Packets to pods too: the pods' own hooks decide."""
     loaded(node, node.policy(), A)
     for given in (
         frame(WORLD, NODE, tcp(4000, 22, SYN), family=family),
@@ -250,8 +256,10 @@ TAGS = pytest.mark.parametrize("tag", [b"\0\0", b"\xe0\0"], ids=["without priori
 
 @families
 @TAGS
-def test_vlan_0_is_no_vlan(node: NodeUnderTest, family: int, tag: bytes) -> None:
-    """The tag says a priority alone: the frame is the same without it."""
+def test_a_frame_with_vlan_0_is_handled_as_untagged(
+    node: NodeUnderTest, family: int, tag: bytes
+) -> None:
+    """Tag 0 carries only a priority."""
     loaded(node, node.policy().allow_ingress("world", "a", ANY), A)
     plain = sent(tcp(4000, PORT, SYN), family)
     tagged = ethernet(WORLD.mac, NODE.mac, ETH_VLAN, tag + plain[12:])
@@ -264,8 +272,10 @@ def test_vlan_0_is_no_vlan(node: NodeUnderTest, family: int, tag: bytes) -> None
 
 @pytest.mark.parametrize("ethertype", [ETH_VLAN, 0x88A8])
 @pytest.mark.parametrize("behind", [b"\x81\0\0\0", b"\x81\0\0\5"], ids=["0", "5"])
-def test_vlan_0_before_another_tag(node: NodeUnderTest, ethertype: int, behind: bytes) -> None:
-    """The kernel would go on to the next, untranslated and from whomever it likes."""
+def test_vlan_0_before_another_tag_is_dropped(
+    node: NodeUnderTest, ethertype: int, behind: bytes
+) -> None:
+    """The kernel would take off both tags, and pass a packet that no hook checked."""
     loaded(node, node.policy(), A)
     tags = b"\0\0" + behind + b"\x08\0"
     node.sends_from_outside(
@@ -276,8 +286,8 @@ def test_vlan_0_before_another_tag(node: NodeUnderTest, ethertype: int, behind: 
 
 @pytest.mark.parametrize("ethertype", [ETH_VLAN, 0x88A8])
 @TAGS
-def test_vlan_0_in_the_frame_itself(node: NodeUnderTest, ethertype: int, tag: bytes) -> None:
-    """The kernel takes off the first tag before our hook runs: this is none that it would."""
+def test_vlan_0_as_an_inner_tag_is_dropped(node: NodeUnderTest, ethertype: int, tag: bytes) -> None:
+    """The kernel takes off the outer tag before the hook runs. It would not take off this one."""
     loaded(node, node.policy(), A)
     data = tag + b"\x08\x00" + inner(sent(tcp(1, PORT, SYN)))
     assert node.comes_in(ethernet(WORLD.mac, NODE.mac, ethertype, data)) is None
@@ -285,15 +295,15 @@ def test_vlan_0_in_the_frame_itself(node: NodeUnderTest, ethertype: int, tag: by
 
 
 @families
-def test_in_the_middle_of_nothing(node: NodeUnderTest, family: int) -> None:
+def test_a_segment_of_an_unknown_connection_is_dropped(node: NodeUnderTest, family: int) -> None:
     loaded(node, node.policy().allow_ingress("world", "a", ANY), A)
     assert node.comes_in(sent(tcp(4000, PORT, ACK), family)) is None
     assert node.drops() == {"backend gone": 1}
 
 
 @families
-def test_an_endpoint_that_is_nowhere(node: NodeUnderTest, family: int) -> None:
-    """Another node's, of which nobody knows the address."""
+def test_an_endpoint_on_an_unknown_node_is_dropped(node: NodeUnderTest, family: int) -> None:
+    """The endpoint is on another node whose address is unknown."""
     loaded(node, node.policy().allow_ingress("world", "a", ANY), C)
     assert node.comes_in(sent(tcp(4000, PORT, SYN), family)) is None
     assert node.drops() == {"no node": 1}
@@ -301,7 +311,7 @@ def test_an_endpoint_that_is_nowhere(node: NodeUnderTest, family: int) -> None:
 
 
 @families
-def test_the_same_port_for_the_service_and_for_its_endpoint(
+def test_a_client_port_is_not_shared_by_a_service_and_a_direct_connection(
     node: NodeUnderTest, family: int
 ) -> None:
     loaded(node, node.policy().allow_ingress("world", "a", ANY), A)
@@ -320,7 +330,9 @@ def test_the_same_port_for_the_service_and_for_its_endpoint(
 
 
 @families
-def test_nobody_says_that_he_is_the_service(node: NodeUnderTest, family: int) -> None:
+def test_a_packet_with_the_services_address_as_source_is_dropped(
+    node: NodeUnderTest, family: int
+) -> None:
     loaded(node, node.policy().allow_ingress("world", "a", ANY), A)
     opened(node, family)
     assert node.goes_out(answered(tcp(PORT, 4000, ACK), family), pod=None) is None
@@ -378,7 +390,7 @@ def test_errors_of_the_endpoint_reach_the_client(node: NodeUnderTest, family: in
 
 
 def is_refused(node: NodeUnderTest, mode: Mode) -> bool:
-    """Before Linux 6.6 there is no tcx: who asks for it is told so."""
+    """Before Linux 6.6 there is no tcx: the load must be refused."""
     if mode != "tcx" or features.TCX.is_there():
         return False
     with pytest.raises(HostError, match=r"tcx links needs Linux 6\.6"):
@@ -387,10 +399,12 @@ def is_refused(node: NodeUnderTest, mode: Mode) -> bool:
 
 
 @pytest.mark.parametrize("mode", ["tcx", "clsact"])
-def test_uplinks_are_on_record_and_go_with_the_load(node: NodeUnderTest, mode: Mode) -> None:
+def test_a_load_records_its_uplinks_and_detaches_the_previous_ones(
+    node: NodeUnderTest, mode: Mode
+) -> None:
     if is_refused(node, mode):
         return
-    node.load(node.policy(), uplinks=[UPLINK], mode=mode, way_back="dsr")
+    node.load(node.policy(), uplinks=[UPLINK], mode=mode, return_path="dsr")
     found = node.status()
     assert found and found.uplinks == (UPLINK,) and found.outside == "dsr"
     attached = {each.name: each.attached for each in found.programs}
@@ -432,7 +446,9 @@ def test_unload_takes_uplinks_hooks_off_without_a_record(node: NodeUnderTest, mo
         ("policyc-frag", "of reassembly"),
     ],
 )
-def test_what_is_no_uplink_is_refused(node: NodeUnderTest, device: str, why: str) -> None:
+def test_a_device_that_cannot_be_an_uplink_is_refused(
+    node: NodeUnderTest, device: str, why: str
+) -> None:
     with pytest.raises(InputError, match=why):
         node.load(node.policy(), uplinks=[device])
     assert not node.bpffs.exists()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients outside, when the way to a Service or its endpoint changes under what they have begun."""
+"""External clients when the return path or the endpoint changes during a connection."""
 
 import socket
 from pathlib import Path
@@ -48,11 +48,13 @@ def is_unreachable(frame: bytes, family: int) -> bool:
 
 
 @families
-def test_an_error_about_an_answer_that_left_here_goes_to_the_endpoint(
+def test_an_error_about_a_reply_sent_by_dsr_reaches_the_local_endpoint(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
-    """With dsr it comes to whichever node the Service's address is routed to: here the endpoint's."""
-    loaded(lab, bundle, "pod-b", way_back="dsr")
+    """With dsr, the error arrives at any node that the Service's address is routed to: here the
+    endpoint's.
+    """
+    loaded(lab, bundle, "pod-b", return_path="dsr")
     lab.check_no_paths("router")
     listening = lab.server("pod-b", family, TCP, TARGET)
     client = lab.connect("client1", family, EXTERNAL[family], PORT)
@@ -90,10 +92,10 @@ def entries(lab: TwoNodes, family: int) -> int | None:
 
 @pytest.mark.waits
 @families
-def test_who_has_not_been_answered_is_given_another_endpoint(
+def test_a_client_without_a_reply_is_moved_to_another_endpoint(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
-    """The endpoint of another node dies and is taken out, while the client sends its SYN again."""
+    """The endpoint on another node dies and is removed while the client repeats its SYN."""
     loaded(lab, bundle, "pod-b")
     lab.at["pod-b"].within(lambda: ip("link", "set", "eth0", "down"))
     listening = lab.server("pod-a", family, TCP, TARGET)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real clients outside reach Services on real nodes, each under its own address."""
+"""Real external clients reach Services on real nodes, each under its own address."""
 
 import errno
 import os
@@ -17,7 +17,7 @@ from policyc.runtime.attach import (
 )
 from policyc.runtime.devices.tunnel import NAME
 from policyc.runtime.devices.tunnel import PORT as TUNNEL_PORT
-from policyc.runtime.devices.uplinks import Outside
+from policyc.runtime.devices.uplinks import ReturnPath
 from policyc.runtime.errors import HostError
 from tests.eventually import eventually
 from tests.kernel.support.bundles import compiled
@@ -78,13 +78,13 @@ spec:
 
 @pytest.fixture(scope="module")
 def rejecting(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Nobody may reach the pods, and everybody is told."""
+    """A policy that rejects every connection to the pods."""
     return compiled(tmp_path_factory.mktemp("rejecting"), REJECTING)
 
 
 @families
 @pytest.mark.parametrize("to", ["external ip", "node port"])
-def test_a_client_reaches_a_pod_of_the_node_it_came_to(
+def test_a_client_reaches_a_pod_of_the_node_that_it_sends_to(
     lab: TwoNodes, bundle: Path, family: int, to: str
 ) -> None:
     loaded(lab, bundle, "pod-a")
@@ -121,13 +121,13 @@ def test_a_pod_on_another_node_sees_the_clients_own_address(
 
 @pytest.mark.waits
 @families
-@pytest.mark.parametrize("way_back", ["tunnel", "dsr"])
-def test_the_answer_takes_the_way_that_was_chosen(
-    lab: TwoNodes, bundle: Path, family: int, way_back: Outside
+@pytest.mark.parametrize("return_path", ["tunnel", "dsr"])
+def test_the_reply_takes_the_configured_return_path(
+    lab: TwoNodes, bundle: Path, family: int, return_path: ReturnPath
 ) -> None:
-    """Seen on the wires of both nodes; the router lets node b speak for node a."""
+    """The test watches the wires of both nodes. The router accepts node a's address from node b."""
     lab.check_no_paths("router")
-    loaded(lab, bundle, "pod-b", way_back=way_back)
+    loaded(lab, bundle, "pod-b", return_path=return_path)
     listening = lab.server("pod-b", family, TCP, TARGET)
     where = address("a", family), NODE_PORT
     wires = {node: lab.capture(node, UPLINK) for node in ("a", "b")}
@@ -146,7 +146,7 @@ def test_the_answer_takes_the_way_that_was_chosen(
     assert any(is_tunnelled(each) for each in frames["a"]), "what the client sends goes to b"
     used = {each.name: each.used for each in lab.status("a").maps}
     assert used[f"pc_ct{family}"] == 1, "no flood ends what goes on"
-    if way_back == "dsr":
+    if return_path == "dsr":
         assert plain["b"] and not plain["a"] and not answers["a"] and not answers["b"]
     else:
         assert plain["a"] and not plain["b"] and answers["a"] and answers["b"]
@@ -156,7 +156,7 @@ def test_the_answer_takes_the_way_that_was_chosen(
 @pytest.mark.waits
 @families
 def test_rules_as_of_kube_proxy_hide_the_client(lab: TwoNodes, family: int) -> None:
-    """What this is for: DNAT and MASQUERADE on node a, and the pod on b sees node a."""
+    """The comparison: with DNAT and MASQUERADE on node a, the pod on b sees node a."""
     to = address("pod-b", family)
     target = f"{to}:{TARGET}" if family == 4 else f"[{to}]:{TARGET}"
     rules = [
@@ -185,14 +185,14 @@ def test_rules_as_of_kube_proxy_hide_the_client(lab: TwoNodes, family: int) -> N
 @pytest.mark.waits
 @families
 @pytest.mark.parametrize("offloads", OFFLOADS, ids=str)
-@pytest.mark.parametrize("way_back", ["tunnel", "dsr"])
+@pytest.mark.parametrize("return_path", ["tunnel", "dsr"])
 def test_datagrams_and_their_fragments_arrive_whole(
-    lab: TwoNodes, bundle: Path, family: int, offloads: tuple[bool, bool], way_back: Outside
+    lab: TwoNodes, bundle: Path, family: int, offloads: tuple[bool, bool], return_path: ReturnPath
 ) -> None:
     lab.check_no_paths("router")
     lab.offload(*offloads)
     for pod in ("pod-a", "pod-b"):
-        loaded(lab, bundle, pod, way_back=way_back)
+        loaded(lab, bundle, pod, return_path=return_path)
         server = lab.server(pod, family, UDP, TARGET)
         client = lab.open_socket("client1", family, UDP)
         client.connect((address("a", family), NODE_PORT))
@@ -218,7 +218,7 @@ def test_datagrams_and_their_fragments_arrive_whole(
 
 @families
 @pytest.mark.parametrize("pod", PODS)
-def test_a_client_hears_that_nobody_listens(
+def test_a_client_is_refused_where_no_process_listens(
     lab: TwoNodes, bundle: Path, family: int, pod: str
 ) -> None:
     loaded(lab, bundle, pod)
@@ -235,10 +235,10 @@ def test_a_client_hears_that_nobody_listens(
 
 @families
 @pytest.mark.parametrize("pod", PODS)
-def test_what_a_rule_rejects_is_answered_from_the_service(
+def test_answers_to_rejected_packets_come_from_the_service(
     lab: TwoNodes, rejecting: Path, family: int, pod: str
 ) -> None:
-    """By the endpoint's node, whichever the client came to."""
+    """The endpoint's node answers, whichever node the client sent to."""
     lab.check_no_paths("router")
     loaded(lab, rejecting, pod)
     refused = lab.open_socket("client1", family, TCP)
@@ -254,7 +254,9 @@ def test_what_a_rule_rejects_is_answered_from_the_service(
 
 
 @families
-def test_a_service_without_endpoints_says_so(lab: TwoNodes, bundle: Path, family: int) -> None:
+def test_a_service_without_endpoints_refuses_the_client(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
     loaded(lab, bundle)
     refused = lab.open_socket("client1", family, TCP)
     with pytest.raises(ConnectionRefusedError):
@@ -266,7 +268,7 @@ def test_a_service_without_endpoints_says_so(lab: TwoNodes, bundle: Path, family
 def test_an_endpoint_that_is_removed_ends_its_connections(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
-    """TCP hears nothing more; the datagrams of the same client go to the other node's pod."""
+    """TCP gets no more packets. Datagrams of the client go to the other node's pod."""
     loaded(lab, bundle, "pod-b")
     listening = lab.server("pod-b", family, TCP, TARGET)
     servers = {pod: lab.server(pod, family, UDP, TARGET) for pod in PODS}
@@ -295,8 +297,10 @@ def test_an_endpoint_that_is_removed_ends_its_connections(
 
 @pytest.mark.waits
 @families
-def test_what_the_node_itself_serves(lab: TwoNodes, bundle: Path, family: int) -> None:
-    """Endpoints in the hosts' network, of the node that the client comes to and of the other."""
+def test_endpoints_in_the_host_network_are_reached(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
+    """They are on the node that the client sends to and on the other node."""
     for node in ("a", "b"):
         loaded(lab, bundle, node)
         listening = lab.server(node, family, TCP, TARGET)
@@ -311,8 +315,10 @@ def test_what_the_node_itself_serves(lab: TwoNodes, bundle: Path, family: int) -
 
 @pytest.mark.waits
 @families
-def test_one_port_of_a_client_by_both_nodes(lab: TwoNodes, bundle: Path, family: int) -> None:
-    """Two connections that would be the same one at the pod."""
+def test_one_client_port_reaches_the_same_pod_through_both_nodes(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
+    """The two connections would have one tuple at the pod."""
     loaded(lab, bundle, "pod-b")
     listening = lab.server("pod-b", family, TCP, TARGET)
     ends = []
@@ -329,8 +335,10 @@ def test_one_port_of_a_client_by_both_nodes(lab: TwoNodes, bundle: Path, family:
 
 
 @families
-def test_both_ends_hear_of_the_tunnels_mtu(lab: TwoNodes, bundle: Path, family: int) -> None:
-    """By an ICMP error each, from whom they speak with; no outer packet has to be cut."""
+def test_client_and_endpoint_learn_the_tunnels_mtu(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
+    """Each gets an ICMP error from its peer's address. No outer packet is fragmented."""
     loaded(lab, bundle, "pod-b")
     listening = lab.server("pod-b", family, TCP, TARGET)
     wires = {node: lab.capture(node, UPLINK) for node in ("a", "b")}
@@ -356,8 +364,10 @@ def is_cut(frame: bytes) -> bool:
 
 
 @families
-def test_every_node_on_the_way_takes_a_hop(lab: TwoNodes, bundle: Path, family: int) -> None:
-    """The router, a, which hands over, and b, which forwards; the same on the way back."""
+def test_every_node_on_the_path_decrements_the_hop_limit(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
+    """The router, node a, which forwards, and node b. The return path is the same."""
     loaded(lab, bundle, "pod-b")
     level, ask, give = (
         (socket.IPPROTO_IP, 12, socket.IP_TTL)
@@ -384,10 +394,8 @@ def test_every_node_on_the_way_takes_a_hop(lab: TwoNodes, bundle: Path, family: 
 
 
 @families
-def test_only_nodes_hand_over_and_only_what_came_to_them(
-    lab: TwoNodes, bundle: Path, family: int
-) -> None:
-    """VXLAN that somebody makes up: a client, and a node about what came to nobody or to another."""
+def test_forged_tunnel_packets_are_dropped(lab: TwoNodes, bundle: Path, family: int) -> None:
+    """VXLAN from a client, and VXLAN from a node about a packet to no Service or to another node."""
     loaded(lab, bundle, "pod-b")
     server = lab.server("pod-b", family, UDP, TARGET)
 
@@ -423,7 +431,7 @@ def test_only_nodes_hand_over_and_only_what_came_to_them(
         server.recv(100)
     hand_over(lab, "a", REQUESTS, packet(client, to_a, there))
     server.settimeout(2)
-    assert server.recv(100) == b"payload", "from the node that it came to it passes"
+    assert server.recv(100) == b"payload", "it passes from the node that the client sent to"
 
 
 def hand_over(lab: TwoNodes, who: str, network: bytes, inner: bytes) -> None:
@@ -434,8 +442,10 @@ def hand_over(lab: TwoNodes, who: str, network: bytes, inner: bytes) -> None:
 
 @pytest.mark.waits
 @families
-def test_nodes_that_have_ipv6_alone(lab: TwoNodes, bundle: Path, family: int) -> None:
-    """The outer header is larger, and has to have a checksum."""
+def test_nodes_with_ipv6_only_forward_through_the_tunnel(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
+    """The outer header is larger and needs a checksum."""
     for node in ("a", "b"):
         lab.load(node, bundle, services("pod-b"), families=[6])
     listening = lab.server("pod-b", family, TCP, TARGET)
@@ -453,10 +463,10 @@ def test_nodes_that_have_ipv6_alone(lab: TwoNodes, bundle: Path, family: int) ->
     assert lab.drops() == {} and lab.bad_checksums() == 0
 
 
-def test_the_tunnel_goes_with_what_needs_it(
+def test_the_tunnel_device_exists_only_while_a_load_needs_it(
     lab: TwoNodes, bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A load that fails leaves none, and unload takes it away; somebody else's is left alone."""
+    """A failed load leaves no device, and unload removes it. A foreign device stays."""
 
     def devices() -> set[str]:
         return lab.at["a"].within(lambda: {name for _, name in socket.if_nameindex()})

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way out that hooks choose is the host's stack's, also where rules of routing name ports, and where
-loopback does not forward.
+"""The hooks' route lookup agrees with the host's stack, also where routing rules name ports and
+where loopback does not forward.
 """
 
 import socket
@@ -75,8 +75,10 @@ def two_ways(node: NodeUnderTest) -> None:
 
 
 @families
-def test_what_the_node_sends_by_a_route(node: NodeUnderTest, family: int) -> None:
-    """Answers are translated at uplinks alone: what a rule leads past them is dropped."""
+def test_routing_rules_match_the_translated_ports_of_the_nodes_own_packets(
+    node: NodeUnderTest, family: int
+) -> None:
+    """Replies are translated only at uplinks. A packet that a rule routes elsewhere is dropped."""
     loaded(node, C)
     asked = to(VIP, tcp(4000, PORT, SYN), family)
     assert sends(node, asked) == to(C, tcp(4000, TARGET, SYN), family)
@@ -105,10 +107,10 @@ def verdict_on(node: NodeUnderTest, out: bytes) -> int:
 @families
 @pytest.mark.parametrize("make", [tcp, udp], ids=["tcp", "udp"])
 @pytest.mark.parametrize("forwards", ["1", "0"], ids=["lo forwards", "lo does not"])
-def test_what_answers_a_client_outside(
+def test_routing_rules_match_the_translated_ports_of_replies_to_external_clients(
     node: NodeUnderTest, family: int, make, forwards: str
 ) -> None:
-    """By the ports that it has when it leaves: the Service's, and the client's own."""
+    """The ports of the packet as it leaves: the Service's and the client's."""
     policy = node.policy().allow("a", "world", ANY).allow_ingress("world", "a", ANY)
     node.load(policy, services=served(A, protocol=make.__name__.upper()), uplinks=[UPLINK, SECOND])
     for version in ("ipv4", "ipv6"):

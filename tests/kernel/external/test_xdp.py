@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The XDP program, frame by frame: what it sends on is, byte for byte, what tc and the VXLAN device make
-of the same frame; what it does not surely know it leaves to them.
+"""The XDP program, frame by frame: it sends exactly the frames that tc and the VXLAN device would
+send. All other frames pass to tc.
 """
 
 import socket
@@ -44,7 +44,9 @@ __all__ = ["bundle", "outer", "talks"]
 pytestmark = pytest.mark.kernel
 
 
-def test_a_request_leaves_as_tc_and_the_device_send_it(talks: Talks, outer: int) -> None:
+def test_a_request_leaves_as_tc_and_the_vxlan_device_would_send_it(
+    talks: Talks, outer: int
+) -> None:
     uplink, seen = talks
     for key, each in seen.items():
         verdict, found = uplink.run(each.request)
@@ -59,14 +61,14 @@ def test_a_request_leaves_as_tc_and_the_device_send_it(talks: Talks, outer: int)
             assert is_right(found)
 
 
-def test_an_answer_leaves_as_tc_sends_it(talks: Talks) -> None:
+def test_a_reply_leaves_as_tc_would_send_it(talks: Talks) -> None:
     uplink, seen = talks
     for key, each in seen.items():
         assert uplink.run(each.handed_back) == (TX, each.answer), key
         assert is_right(each.answer)
 
 
-def test_a_flow_has_one_port_and_its_packets_many_numbers(talks: Talks, outer: int) -> None:
+def test_a_flow_has_one_outer_port_and_varying_ip_ids(talks: Talks, outer: int) -> None:
     uplink, seen = talks
     ports, numbers = set(), set()
     for each in seen.values():
@@ -159,7 +161,7 @@ def edited(frame: bytes, edit: Edit) -> bytes:
     return bytes(found)
 
 
-def test_what_is_not_surely_known_is_left_to_tc_as_it_is(talks: Talks) -> None:
+def test_an_unusual_request_passes_to_tc_unchanged(talks: Talks) -> None:
     uplink, seen = talks
     for (family, kind), each in seen.items():
         edits = OTHERS | CUT_OFF | (OF_IP4 if family == 4 else OF_IP6)
@@ -170,8 +172,8 @@ def test_what_is_not_surely_known_is_left_to_tc_as_it_is(talks: Talks) -> None:
         assert uplink.run(each.request)[0] == TX
 
 
-def test_answers_that_are_not_surely_known_are_left_to_tc(talks: Talks, outer: int) -> None:
-    """By their outer headers, and by those inside."""
+def test_an_unusual_reply_passes_to_tc_unchanged(talks: Talks, outer: int) -> None:
+    """The outer or the inner headers are unusual."""
     uplink, seen = talks
     outside = OTHERS | CUT_OFF | (OF_IP4 if outer == 4 else OF_IP6) | OF_UDP
     outside |= {
@@ -198,8 +200,8 @@ def test_answers_that_are_not_surely_known_are_left_to_tc(talks: Talks, outer: i
             assert uplink.run(frame) == (PASS, frame), (family, kind, why)
 
 
-def test_a_checksum_that_is_left_to_a_device_is_left_to_tc(talks: Talks) -> None:
-    """As a veth hands it over: XDP cannot see that somebody should finish it."""
+def test_a_packet_with_an_offloaded_checksum_passes_to_tc(talks: Talks) -> None:
+    """A veth passes such packets. XDP cannot see that the checksum is incomplete."""
     uplink, seen = talks
     for key, each in seen.items():
         at = checked_at(each.request)
@@ -214,7 +216,7 @@ def test_a_checksum_that_is_left_to_a_device_is_left_to_tc(talks: Talks) -> None
 
 
 def test_a_wrong_checksum_stays_wrong(talks: Talks, outer: int) -> None:
-    """Inside; and where the outer packet has one, that too."""
+    """The inner checksum, and the outer one where the packet has one."""
     uplink, seen = talks
     for key, each in seen.items():
         frame = bytearray(each.request)
@@ -226,7 +228,7 @@ def test_a_wrong_checksum_stays_wrong(talks: Talks, outer: int) -> None:
 
 
 def test_udp_without_a_checksum(talks: Talks, outer: int) -> None:
-    """Between IPv6 addresses the outer checksum goes by the inner one."""
+    """Between IPv6 nodes the outer checksum is derived from the inner one."""
     uplink, seen = talks
     for (family, kind), each in seen.items():
         if kind == UDP:
@@ -234,8 +236,8 @@ def test_udp_without_a_checksum(talks: Talks, outer: int) -> None:
             assert uplink.run(frame)[0] == (TX if family == outer == 4 else PASS)
 
 
-def test_what_is_behind_the_datagram_goes_with_it(talks: Talks, outer: int) -> None:
-    """As Ethernet pads small packets. Behind IPv6 it is left to tc."""
+def test_padding_behind_the_datagram_is_forwarded(talks: Talks, outer: int) -> None:
+    """Ethernet pads small frames. Padded IPv6 frames pass to tc."""
     uplink, seen = talks
     for key, each in seen.items():
         verdict, found = uplink.run(each.request + b"\xaa" * 6)
@@ -245,7 +247,7 @@ def test_what_is_behind_the_datagram_goes_with_it(talks: Talks, outer: int) -> N
 
 
 @pytest.mark.parametrize("inside", [0, 1, 2, 3])
-def test_congestion_is_told_as_of_rfc_6040(talks: Talks, outer: int, inside: int) -> None:
+def test_ecn_marks_are_copied_as_rfc_6040_requires(talks: Talks, outer: int, inside: int) -> None:
     uplink, seen = talks
     for (family, _), each in seen.items():
         frame = bytearray(each.request)
@@ -267,7 +269,7 @@ STATES = {  # enum pc_ct_state
 }
 
 
-def test_what_tc_would_have_to_write_is_left_to_it(talks: Talks) -> None:
+def test_a_packet_that_needs_an_update_of_its_entry_passes_to_tc(talks: Talks) -> None:
     uplink, seen = talks
     fields = uplink.layouts.struct("pc_ct").fields
     for why, state in STATES.items():
@@ -288,7 +290,7 @@ def test_what_tc_would_have_to_write_is_left_to_it(talks: Talks) -> None:
         assert uplink.run(each.request)[0] == uplink.run(each.handed_back)[0] == TX
 
 
-def test_rows_and_settings_that_changed_are_left_to_tc(talks: Talks) -> None:
+def test_a_packet_of_a_changed_endpoint_or_setting_passes_to_tc(talks: Talks) -> None:
     uplink, seen = talks
 
     def at(struct_name: str, field: str) -> int:
@@ -317,8 +319,8 @@ def test_rows_and_settings_that_changed_are_left_to_tc(talks: Talks) -> None:
         assert uplink.run(each.request, device="lo") == (PASS, each.request)
 
 
-def test_ports_by_which_pods_leave_are_left_to_tc(talks: Talks) -> None:
-    """PC_STATE_MASQ, and a range that has the port."""
+def test_a_packet_to_a_snat_port_passes_to_tc(talks: Talks) -> None:
+    """PC_STATE_MASQ is set and the range holds the port."""
     uplink, seen = talks
     with bpf_syscall.obj_get(uplink.pins.map("pc_state")) as fd:
         (word,) = struct.unpack("=Q", bpf_syscall.map_lookup(fd, bytes(4), 8) or b"")
@@ -332,8 +334,8 @@ def test_ports_by_which_pods_leave_are_left_to_tc(talks: Talks) -> None:
     uplink.patch("pc_masq", 0, bytes(8))
 
 
-def test_a_row_that_is_closed_is_left_to_tc(talks: Talks) -> None:
-    """Its endpoint is gone, or another has its place."""
+def test_a_packet_to_a_removed_endpoint_passes_to_tc(talks: Talks) -> None:
+    """The endpoint is removed, or its table entry holds another endpoint."""
     uplink, seen = talks
     fields = uplink.layouts.struct("pc_row").fields
     for field, value in (("state", b"\1"), ("id", bytes(4))):
@@ -343,8 +345,8 @@ def test_a_row_that_is_closed_is_left_to_tc(talks: Talks) -> None:
                 assert uplink.run(each.handed_back) == (PASS, each.handed_back)
 
 
-def test_too_big_for_the_tunnel_is_left_to_tc(talks: Talks, outer: int) -> None:
-    """As large as fits goes on; one byte more is told, or cut, by tc."""
+def test_a_packet_above_the_tunnels_mtu_passes_to_tc(talks: Talks, outer: int) -> None:
+    """XDP sends the largest packet that fits. For one byte more, tc sends an error or fragments."""
     uplink, seen = talks
     room = 1500 - (50 if outer == 4 else 70)
     for (family, kind), each in seen.items():
@@ -361,8 +363,8 @@ def test_too_big_for_the_tunnel_is_left_to_tc(talks: Talks, outer: int) -> None:
             assert uplink.run(summed(frame))[0] == verdict, (family, size)
 
 
-def test_an_answer_is_routed_by_its_source_too(talks: Talks) -> None:
-    """As tc asks for its way: rules may lead what has the Service's address elsewhere."""
+def test_a_reply_is_routed_by_its_source_address_too(talks: Talks) -> None:
+    """As in tc, routing rules may select the Service's address as source."""
     uplink, seen = talks
     for key, each in seen.items():
         family = f"-{key[0]}"
@@ -376,8 +378,10 @@ def test_an_answer_is_routed_by_its_source_too(talks: Talks) -> None:
                 uplink.lab.run("a", "ip", family, "rule", "del", *rule)
 
 
-def test_a_request_is_routed_as_one_of_the_nodes_own(talks: Talks, outer: int) -> None:
-    """As the VXLAN device asks: rules of what comes in by the uplink are not about the outer packet."""
+def test_a_tunnelled_request_is_routed_as_a_packet_of_the_node(talks: Talks, outer: int) -> None:
+    """The VXLAN device does the same: rules about the uplink as input do not apply to the outer
+    packet.
+    """
     uplink, seen = talks
     (each, *_) = seen.values()
     for device, verdict in ((UPLINK, TX), ("lo", PASS)):
@@ -393,8 +397,10 @@ def test_a_request_is_routed_as_one_of_the_nodes_own(talks: Talks, outer: int) -
 REDIRECT = 4
 
 
-def test_out_by_another_uplink(talks: Talks) -> None:
-    """Where the same runs the program: what a driver sends, another one need not take."""
+def test_a_packet_leaves_by_another_uplink_only_if_the_uplink_runs_xdp(talks: Talks) -> None:
+    """The other uplink must run the program in the same mode. Not every driver accepts redirected
+    frames.
+    """
     uplink, seen = talks
     other = uplink.lab.device("pod-a")
     ifindex = uplink.lab.at["a"].within(lambda: socket.if_nametoindex(other))
@@ -419,8 +425,10 @@ REDIRECTED = 7  # TC_ACT_REDIRECT
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_it_takes_tc_would_hand_over_just_so(talks: Talks, outer: int, seed: int) -> None:
-    """Frames with other bytes in their headers: those that it sends on hold what tc makes of them."""
+def test_frames_with_random_headers_leave_as_tc_would_send_them(
+    talks: Talks, outer: int, seed: int
+) -> None:
+    """Random bytes in the headers: every frame that XDP sends equals the frame that tc makes."""
     uplink, seen = talks
     chance, taken = Random(seed), 0
     inside_at = 50 if outer == 4 else 70

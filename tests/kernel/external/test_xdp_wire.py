@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""XDP at a real node's uplink, on the wire: attached, replaced, taken off, and beside others."""
+"""XDP at a real node's uplink, on the wire: attached, replaced, detached, and beside other
+programs.
+"""
 
 import os
 import socket
@@ -13,7 +15,7 @@ import pytest
 from policyc.compiler.cli.main import run
 from policyc.runtime import switch
 from policyc.runtime.attach import xdp
-from policyc.runtime.devices.uplinks import Outside
+from policyc.runtime.devices.uplinks import ReturnPath
 from policyc.runtime.errors import HostError
 from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.libbpf import Object
@@ -40,7 +42,7 @@ from tests.kernel_corpus.surroundings import own_bpffs
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, pytest.param(6, marks=pytest.mark.slow)])
 both_ways = pytest.mark.parametrize(
-    ("family", "way_back"),
+    ("family", "return_path"),
     [
         (4, "tunnel"),
         (6, "dsr"),
@@ -69,13 +71,13 @@ def lab(tmp_path: Path) -> Iterator[TwoNodes]:
 def loaded(
     lab: TwoNodes,
     bundle: Path,
-    way_back: Outside = "tunnel",
+    return_path: ReturnPath = "tunnel",
     mode: xdp.Mode | None = "auto",
     outer: Sequence[int] = (4, 6),
 ) -> None:
     """The endpoint is on node b; `outer` are the families of the nodes' addresses."""
     for node in ("a", "b"):
-        lab.load(node, bundle, services("pod-b"), way_back, outer, xdp_mode=mode)
+        lab.load(node, bundle, services("pod-b"), return_path, outer, xdp_mode=mode)
 
 
 def sent_on(lab: TwoNodes) -> tuple[int, int]:
@@ -87,8 +89,10 @@ def sent_on(lab: TwoNodes) -> tuple[int, int]:
 
 @pytest.mark.waits
 @both_ways
-def test_streams_arrive_whole(lab: TwoNodes, bundle: Path, family: int, way_back: Outside) -> None:
-    loaded(lab, bundle, way_back)
+def test_streams_arrive_whole(
+    lab: TwoNodes, bundle: Path, family: int, return_path: ReturnPath
+) -> None:
+    loaded(lab, bundle, return_path)
     listening = lab.server("pod-b", family, TCP, TARGET)
     client = lab.connect("client1", family, address("a", family), NODE_PORT)
     assert client
@@ -98,14 +102,16 @@ def test_streams_arrive_whole(lab: TwoNodes, bundle: Path, family: int, way_back
         exchange(client, server, 300_000)
     requests, answers = sent_on(lab)
     assert requests > 100
-    assert (answers > 100) == (way_back == "tunnel")
+    assert (answers > 100) == (return_path == "tunnel")
     assert lab.drops() == {} and lab.bad_checksums() == 0
 
 
 @pytest.mark.waits
 @pytest.mark.parametrize("family", [4, 6])
-def test_datagrams_with_nodes_of_one_family(lab: TwoNodes, bundle: Path, family: int) -> None:
-    """Answered straight, so that this node never hears of it; the outer family is the nodes'."""
+def test_datagrams_cross_a_tunnel_of_either_family(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
+    """Replies go directly, so this node never sees them. The nodes' family is the outer one."""
     loaded(lab, bundle, "dsr", outer=(family,))
     server, client = (
         lab.server("pod-b", family, UDP, TARGET),
@@ -128,12 +134,12 @@ def test_datagrams_with_nodes_of_one_family(lab: TwoNodes, bundle: Path, family:
 
 
 @both_ways
-def test_checksums_that_are_left_to_devices(
-    lab: TwoNodes, bundle: Path, family: int, way_back: Outside
+def test_packets_with_offloaded_checksums_arrive_through_tc(
+    lab: TwoNodes, bundle: Path, family: int, return_path: ReturnPath
 ) -> None:
-    """On veths nobody finishes them before the end: such packets go by tc, and all arrive right."""
+    """A veth never completes checksums. Such packets pass to tc, and all arrive intact."""
     lab.offload(tx=True, segments=True)
-    loaded(lab, bundle, way_back)
+    loaded(lab, bundle, return_path)
     listening = lab.server("pod-b", family, TCP, TARGET)
     client = lab.connect("client1", family, address("a", family), NODE_PORT)
     assert client
@@ -145,8 +151,10 @@ def test_checksums_that_are_left_to_devices(
 
 @pytest.mark.waits
 @families
-def test_who_sends_too_much_is_told(lab: TwoNodes, bundle: Path, family: int) -> None:
-    """By tc, as without XDP; and what is cut arrives."""
+def test_a_sender_above_the_tunnels_mtu_gets_an_icmp_error(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
+    """The error comes from tc, as without XDP. Fragmented packets arrive."""
     loaded(lab, bundle)
     server, client = (
         lab.server("pod-b", family, UDP, TARGET),
@@ -162,9 +170,7 @@ def test_who_sends_too_much_is_told(lab: TwoNodes, bundle: Path, family: int) ->
 
 
 @families
-def test_an_endpoint_that_is_gone_ends_what_is_open(
-    lab: TwoNodes, bundle: Path, family: int
-) -> None:
+def test_a_removed_endpoint_ends_its_connections(lab: TwoNodes, bundle: Path, family: int) -> None:
     loaded(lab, bundle)
     listening = lab.server("pod-b", family, TCP, TARGET)
     client = lab.connect("client1", family, address("a", family), NODE_PORT)
@@ -212,14 +218,14 @@ def talk(lab: TwoNodes, times: int = 3) -> None:
 
 
 @pytest.mark.waits
-def test_a_load_replaces_takes_off_and_puts_back(lab: TwoNodes, bundle: Path) -> None:
+def test_loads_replace_detach_and_reattach_the_xdp_program(lab: TwoNodes, bundle: Path) -> None:
     loaded(lab, bundle)
     talk(lab)
     before, program, link = sent_on(lab), running(lab)[UPLINK], link_id(lab)
     assert before[0] and modes(lab) == ["generic"], "a veth's other end may not take what is sent"
     loaded(lab, bundle)
     assert running(lab)[UPLINK] != program and link_id(lab) == link
-    assert sent_on(lab) == before, "it goes on counting"
+    assert sent_on(lab) == before, "the counter continues"
     talk(lab)
     assert sent_on(lab)[0] > before[0]
     loaded(lab, bundle, mode="native")
@@ -244,7 +250,7 @@ GENERIC, NATIVE = 2, 4  # XDP_FLAGS_SKB_MODE, XDP_FLAGS_DRV_MODE
 def foreign(
     lab: TwoNodes, bundle: Path, folder: Path, devices: Mapping[str, str], flags: int
 ) -> Iterator[None]:
-    """Somebody else's program at devices of some namespaces. (It is ours, but with maps of its own.)"""
+    """A foreign program at devices of some namespaces. (It is policyc's, with maps of its own.)"""
     with own_bpffs(folder), Object(bundle / "xdp.bpf.o", folder) as other, ExitStack() as held:
         other.load()
         program = other.program_fd(xdp.PROGRAM)
@@ -260,8 +266,8 @@ def foreign(
 
 
 @pytest.mark.waits
-def test_the_driver_runs_it(lab: TwoNodes, bundle: Path, tmp_path: Path) -> None:
-    """That of a veth tells the other end of what it sends only if a program runs there, too."""
+def test_the_driver_runs_the_xdp_program(lab: TwoNodes, bundle: Path, tmp_path: Path) -> None:
+    """A veth passes frames to its peer's XDP only if the peer runs a program too."""
     ends = {f"to-{node}": "router" for node in ("a", "b")}
     with foreign(lab, bundle, tmp_path / "foreign", ends, NATIVE):
         loaded(lab, bundle, mode="native")
@@ -292,7 +298,7 @@ def test_a_foreign_program_stays_and_the_load_fails(
 
 
 @pytest.mark.parametrize("mode", ["generic", "native"], ids=["the same way", "another way"])
-def test_a_load_that_fails_later_leaves_what_was(
+def test_a_later_load_that_fails_keeps_the_attached_xdp_program(
     lab: TwoNodes, bundle: Path, mode: xdp.Mode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded(lab, bundle, mode="generic")
@@ -310,7 +316,7 @@ def test_a_load_that_fails_later_leaves_what_was(
     assert sent_on(lab)[0]
 
 
-def test_a_first_load_that_fails_leaves_nothing(
+def test_a_first_load_that_fails_leaves_no_xdp_program(
     lab: TwoNodes, bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object) -> None:
@@ -326,7 +332,7 @@ def test_a_first_load_that_fails_leaves_nothing(
     assert "prog/xdp" not in shown.stdout
 
 
-def test_it_needs_an_uplink(lab: TwoNodes, bundle: Path, tmp_path: Path) -> None:
+def test_xdp_without_an_uplink_is_refused(lab: TwoNodes, bundle: Path, tmp_path: Path) -> None:
     lab.load("a", bundle, None)
     endpoints = tmp_path / "endpoints-a.json"
     command = ["node", "load", str(bundle), "--endpoints", str(endpoints), "--xdp"]
@@ -334,7 +340,7 @@ def test_it_needs_an_uplink(lab: TwoNodes, bundle: Path, tmp_path: Path) -> None
     assert run([*command, "fast", "--uplink", UPLINK]) == 2
 
 
-def test_a_note_says_that_policies_leave_it_nothing() -> None:
+def test_a_note_says_that_xdp_has_no_effect_under_host_policy() -> None:
     notes: list[str] = []
     xdp.require_uplinks("auto", [UPLINK], True, notes.append)
     assert len(notes) == 1 and "under host policy" in notes[0]

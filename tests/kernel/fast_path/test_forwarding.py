@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handing over from pod to pod, packet by packet: what changes in one, and what stays with the stack."""
+"""The fast path between pods, packet by packet: what changes in a packet, and what takes the stack
+path.
+"""
 
 import struct
 from collections.abc import Iterator
@@ -73,7 +75,9 @@ def _has_right_sums(whole: bytes, family: int) -> bool:
 
 @families
 @pytest.mark.parametrize("hops", [2, 64, 255])
-def test_what_changes_in_a_packet(pair: Pair, family: int, hops: int) -> None:
+def test_a_redirected_packet_changes_in_macs_and_hop_limit_only(
+    pair: Pair, family: int, hops: int
+) -> None:
     pair.node.load(pair.node.policy().allow("a", "b", tcp_port(80)))
     pair.open(family)
     word = {"ttl": hops} if family == 4 else {"hop_limit": hops}
@@ -89,8 +93,8 @@ def test_what_changes_in_a_packet(pair: Pair, family: int, hops: int) -> None:
     assert _has_right_sums(done.frame, family)
 
 
-def test_every_sum_of_an_ipv4_header(pair: Pair) -> None:
-    """Each carry of the incremental change: sums around 0x0000, 0xfeff and 0xffff."""
+def test_every_ipv4_header_checksum_is_updated_correctly(pair: Pair) -> None:
+    """Each carry of the incremental update: checksums around 0x0000, 0xfeff and 0xffff."""
     pair.node.load(pair.node.policy().allow("a", "b", tcp_port(80)))
     pair.open()
     seen = set()
@@ -124,7 +128,7 @@ def test_a_wrong_sum_stays_wrong(pair: Pair) -> None:
 
 
 @families
-def test_each_direction_once_it_was_seen_to_pass(pair: Pair, family: int) -> None:
+def test_each_direction_is_redirected_after_a_packet_of_it_arrived(pair: Pair, family: int) -> None:
     pair.node.load(pair.node.policy().allow("a", "b", tcp_port(80)))
     request = pair.frame("a", tcp(1000, 80), family=family)
     reply = pair.frame("b", tcp(80, 1000), family=family)
@@ -142,7 +146,7 @@ def test_each_direction_once_it_was_seen_to_pass(pair: Pair, family: int) -> Non
 
 
 @families
-def test_udp_and_echoes_too(pair: Pair, family: int) -> None:
+def test_udp_and_icmp_echoes_are_redirected(pair: Pair, family: int) -> None:
     pair.node.load(pair.node.policy().allow("a", "b", ANY))
     for payload in (udp(5000, 53), echo(family)):
         pair.open(family, payload)
@@ -151,8 +155,10 @@ def test_udp_and_echoes_too(pair: Pair, family: int) -> None:
 
 
 @families
-def test_a_frame_for_another_mac_teaches_nothing(pair: Pair, family: int) -> None:
-    """The stack sends to whom it finds the address at, which need not be the pod."""
+def test_a_frame_that_arrives_with_another_mac_enables_no_fast_path(
+    pair: Pair, family: int
+) -> None:
+    """The stack sends to the neighbour of the address, which need not be the pod."""
     pair.node.load(pair.node.policy().allow("a", "b", tcp_port(80)))
     sent = pair.frame("a", tcp(1000, 80, SYN), family=family)
     assert pair.send("a", sent).verdict == NEXT
@@ -212,7 +218,7 @@ def ethernet_to(pair: Pair, mac: str) -> bytes:
 
 
 @pytest.mark.parametrize("reason", LEFT)
-def test_what_is_left_to_the_stack(pair: Pair, reason: str) -> None:
+def test_packets_that_need_the_hosts_stack_take_the_stack_path(pair: Pair, reason: str) -> None:
     family, build = LEFT[reason]
     pair.node.load(pair.node.policy().allow("a", "b", tcp_port(80)))
     pair.open(family)
@@ -223,7 +229,7 @@ def test_what_is_left_to_the_stack(pair: Pair, reason: str) -> None:
 
 
 @families
-def test_the_largest_goes(pair: Pair, family: int) -> None:
+def test_a_packet_of_exactly_the_receivers_mtu_is_redirected(pair: Pair, family: int) -> None:
     pair.node.load(pair.node.policy().allow("a", "b", tcp_port(80)))
     pair.open(family)
     assert pair.send("a", _of_size(pair, 1500, family)).verdict == REDIRECT
@@ -233,7 +239,7 @@ def test_the_largest_goes(pair: Pair, family: int) -> None:
 
 
 @families
-def test_a_spoofed_frame_is_not_handed_over(pair: Pair, family: int) -> None:
+def test_a_spoofed_frame_is_not_redirected(pair: Pair, family: int) -> None:
     pair.node.load(pair.node.policy().allow("a", "b", tcp_port(80)))
     pair.open(family)
     sent = pair.frame("a", tcp(1000, 80), family=family)
@@ -242,7 +248,7 @@ def test_a_spoofed_frame_is_not_handed_over(pair: Pair, family: int) -> None:
     assert pair.node.drops() == {"spoofed ip": 1, "spoofed mac": 1}
 
 
-def test_a_vlan_tag_drops(pair: Pair) -> None:
+def test_a_frame_with_a_vlan_tag_is_dropped(pair: Pair) -> None:
     pair.node.load(pair.node.policy().allow("a", "b", tcp_port(80)))
     pair.open()
     sent = pair.frame("a", tcp(1000, 80))
@@ -250,7 +256,7 @@ def test_a_vlan_tag_drops(pair: Pair) -> None:
     assert pair.send("a", tagged).verdict == DROP
 
 
-def test_by_the_stack_if_the_load_says_so(pair: Pair) -> None:
+def test_a_load_with_the_stack_option_redirects_nothing(pair: Pair) -> None:
     policy = pair.node.policy().allow("a", "b", tcp_port(80))
     pair.node.load(policy, forward="stack")
     pair.open()
@@ -272,8 +278,8 @@ def test_by_the_stack_if_the_load_says_so(pair: Pair) -> None:
     assert [pair.send("a", sent).verdict for _ in range(2)] == [NEXT, NEXT]
 
 
-def test_not_to_a_peer_in_the_nodes_own_namespace(node: NodeUnderTest) -> None:
-    """Where the kernel would drop what is handed over."""
+def test_a_packet_to_a_peer_in_the_nodes_namespace_is_not_redirected(node: NodeUnderTest) -> None:
+    """The kernel would drop a redirected packet there."""
     pair = Pair(node)
     node.load(node.policy().allow("a", "b", tcp_port(80)))
     pair.open()
@@ -281,8 +287,10 @@ def test_not_to_a_peer_in_the_nodes_own_namespace(node: NodeUnderTest) -> None:
 
 
 @families
-def test_another_policy_is_asked_and_the_way_stays_known(pair: Pair, family: int) -> None:
-    """As a firewall of the host, which has not seen what was handed over, would be in its way."""
+def test_a_change_of_policy_decides_again_and_keeps_the_fast_path(pair: Pair, family: int) -> None:
+    """A stateful firewall of the host has not seen the redirected packets and could drop later
+    ones.
+    """
     policy = pair.node.policy().allow("a", "b", tcp_port(80))
     pair.node.load(policy)
     pair.open(family)
@@ -294,7 +302,7 @@ def test_another_policy_is_asked_and_the_way_stays_known(pair: Pair, family: int
 
 
 @pytest.mark.parametrize("what", ["device", "mac"])
-def test_a_pod_that_moved_has_a_way_unknown(pair: Pair, what: str) -> None:
+def test_a_pod_on_another_device_starts_on_the_stack_path(pair: Pair, what: str) -> None:
     policy = pair.node.policy().allow("a", "b", tcp_port(80))
     pair.node.load(policy)
     pair.open()
@@ -309,7 +317,7 @@ def test_a_pod_that_moved_has_a_way_unknown(pair: Pair, what: str) -> None:
     assert [pair.send("a", sent).verdict for _ in range(2)] == [NEXT, NEXT]
 
 
-def test_a_device_that_is_gone_is_for_the_stack_to_find(pair: Pair) -> None:
+def test_a_packet_to_a_missing_device_takes_the_stack_path(pair: Pair) -> None:
     pair.node.load(pair.node.policy().allow("a", "b", tcp_port(80)))
     pair.open()
     ip("link", "del", LOCAL["b"])
@@ -319,8 +327,10 @@ def test_a_device_that_is_gone_is_for_the_stack_to_find(pair: Pair) -> None:
 
 
 @families
-def test_a_packet_handed_over_keeps_its_connection(pair: Pair, family: int) -> None:
-    """It moves to the table that evicts nothing, and back it is still known."""
+def test_a_redirected_packet_moves_its_connection_to_the_established_table(
+    pair: Pair, family: int
+) -> None:
+    """The entry is found in that table afterwards. Other packets cannot evict it."""
     pair.node.load(pair.node.policy().allow("a", "b", tcp_port(80)))
     pair.open(family)
     reply = pair.frame("b", tcp(80, 1000, SYN | ACK), family=family)

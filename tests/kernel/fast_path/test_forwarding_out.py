@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Between a pod and somebody who is not of its node, past the node's stack.
+"""The fast path between a pod and hosts beyond its node.
 
-Real packets, and how many of them the stack has forwarded.
+Real packets, and counts of packets that the stack forwarded.
 """
 
 import socket
@@ -49,13 +49,13 @@ spec:
 
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Pods may reach anybody, and are reached."""
+    """A policy that allows pods every connection, in both directions."""
     return compiled(tmp_path_factory.mktemp("opened"), POLICY.format(egress="[{}]"))
 
 
 @pytest.fixture(scope="module")
 def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Pods reach nobody."""
+    """A policy that denies pods every connection."""
     return compiled(tmp_path_factory.mktemp("closed"), POLICY.format(egress="[]"))
 
 
@@ -92,7 +92,7 @@ class Talk:
 
 @pytest.mark.waits
 @families
-def test_known_connections_pass_the_stack_both_ways(
+def test_established_connections_bypass_the_stack_in_both_directions(
     lab: TwoNodes, opened: Path, family: int
 ) -> None:
     lab.load("a", opened, None)
@@ -100,16 +100,16 @@ def test_known_connections_pass_the_stack_both_ways(
     assert talk.routed(3) >= 2, "the first ones go by the stack, which says how"
     assert talk.routed() == 0
     lab.load("a", opened, None)
-    assert talk.routed() <= 2, "but for what is decided again, the way is known"
+    assert talk.routed() <= 2, "only the packets that are decided again take the stack path"
     lab.load("a", opened, None, forward="stack")
     assert talk.routed() == 2 * N
 
 
 @families
-def test_what_the_host_routes_by_a_mark_stays_with_it(
+def test_a_packet_that_the_host_routes_by_mark_takes_the_stack_path(
     lab: TwoNodes, opened: Path, family: int
 ) -> None:
-    """As policy routing does it; a mark that no rule of routing reads says nothing."""
+    """Policy routing uses such marks. A mark that no routing rule reads has no effect."""
     filters = "iptables" if family == 4 else "ip6tables"
     marked = ("-t", "mangle", "-A", "PREROUTING", "-i", lab.device("pod-a"), "-j", "MARK")
     lab.run("a", filters, *marked, "--set-mark", "0x10")
@@ -125,7 +125,7 @@ def test_what_the_host_routes_by_a_mark_stays_with_it(
 
 
 @pytest.mark.waits
-def test_a_rule_of_routing_by_type_of_service_leaves_all_to_the_host(
+def test_a_routing_rule_by_type_of_service_puts_all_packets_on_the_stack_path(
     lab: TwoNodes, opened: Path
 ) -> None:
     lab.run("a", "ip", "rule", "add", "tos", "0x10", "lookup", "main")
@@ -137,7 +137,9 @@ def test_a_rule_of_routing_by_type_of_service_leaves_all_to_the_host(
 
 @pytest.mark.waits
 @families
-def test_a_server_is_answered_past_the_stack(lab: TwoNodes, opened: Path, family: int) -> None:
+def test_an_external_clients_connection_to_a_pod_bypasses_the_stack(
+    lab: TwoNodes, opened: Path, family: int
+) -> None:
     lab.load("a", opened, None)
     listener = lab.server("pod-a", family, TCP, TARGET)
     there = lab.connect("client1", family, address("pod-a", family), TARGET)
@@ -164,7 +166,9 @@ def test_a_server_is_answered_past_the_stack(lab: TwoNodes, opened: Path, family
 
 @pytest.mark.waits
 @families
-def test_the_frames_are_those_of_the_stack(lab: TwoNodes, opened: Path, family: int) -> None:
+def test_fast_path_frames_equal_those_of_the_stack(
+    lab: TwoNodes, opened: Path, family: int
+) -> None:
     lab.load("a", opened, None)
     talk = Talk(lab, family, "client1")
     wire = lab.capture("router", "to-a")
@@ -185,7 +189,9 @@ def test_the_frames_are_those_of_the_stack(lab: TwoNodes, opened: Path, family: 
 
 @pytest.mark.waits
 @families
-def test_a_neighbour_that_changes_is_followed(lab: TwoNodes, opened: Path, family: int) -> None:
+def test_the_fast_path_follows_a_changed_neighbour(
+    lab: TwoNodes, opened: Path, family: int
+) -> None:
     lab.load("a", opened, None)
     talk = Talk(lab, family, "client1")
     assert talk.asks(3)
@@ -211,7 +217,7 @@ def test_a_neighbour_that_changes_is_followed(lab: TwoNodes, opened: Path, famil
 
 
 @families
-def test_a_route_that_goes_is_followed(lab: TwoNodes, opened: Path, family: int) -> None:
+def test_the_fast_path_follows_a_removed_route(lab: TwoNodes, opened: Path, family: int) -> None:
     lab.load("a", opened, None)
     talk = Talk(lab, family, "client1")
     assert talk.asks(3)
@@ -221,12 +227,14 @@ def test_a_route_that_goes_is_followed(lab: TwoNodes, opened: Path, family: int)
     assert not talk.asks()
     lab.at["a"].within(lambda: ip(f"-{family}", "route", "del", "unreachable", to))
     talk.client.settimeout(1)
-    assert talk.asks(3) or talk.asks(3), "an error about the ones before is told once"
+    assert talk.asks(3) or talk.asks(3), "an error about earlier packets is reported once"
     assert talk.routed() == 0
 
 
 @families
-def test_a_policy_ends_it_at_once(lab: TwoNodes, opened: Path, closed: Path, family: int) -> None:
+def test_a_change_of_policy_ends_the_fast_path_at_once(
+    lab: TwoNodes, opened: Path, closed: Path, family: int
+) -> None:
     lab.load("a", opened, None)
     talk = Talk(lab, family, "client1")
     assert talk.asks(N)
@@ -238,7 +246,7 @@ def test_a_policy_ends_it_at_once(lab: TwoNodes, opened: Path, closed: Path, fam
 
 @families
 @pytest.mark.parametrize("kind", [TCP, UDP])
-def test_a_service_with_an_endpoint_elsewhere(
+def test_a_service_with_a_remote_endpoint_takes_the_fast_path(
     lab: TwoNodes, opened: Path, family: int, kind: int
 ) -> None:
     protocol = "TCP" if kind == TCP else "UDP"
@@ -258,7 +266,7 @@ def test_a_service_with_an_endpoint_elsewhere(
         assert talk.routed() == 0
         assert talk.seen == address("pod-a", family)
         time.sleep(A_WHILE)
-        assert talk.routed() <= 2, "also after the way was looked at again"
+        assert talk.routed() <= 2, "also after another lookup of the route"
         return
     listener = lab.server("pod-b", family, TCP, TARGET)
     there = lab.connect("pod-a", family, to, PORT)
@@ -280,8 +288,8 @@ def test_a_service_with_an_endpoint_elsewhere(
 
 @pytest.mark.waits
 @families
-def test_masquerade_goes_on(lab: TwoNodes, opened: Path, family: int) -> None:
-    """Its answers come by the stack, so that what is sent goes there, too."""
+def test_snat_works_beside_the_fast_path(lab: TwoNodes, opened: Path, family: int) -> None:
+    """Replies take the stack path, so requests do too."""
     lab.load("a", opened, None, masquerade=Masquerade(range(50000, 51000)))
     talk = Talk(lab, family, "client1")
     assert talk.asks(N)
@@ -290,7 +298,7 @@ def test_masquerade_goes_on(lab: TwoNodes, opened: Path, family: int) -> None:
 
 
 def drop_invalid(lab: TwoNodes) -> None:
-    """As kube-proxy and many firewalls: what connection tracking takes for nobody's is dropped."""
+    """As kube-proxy and many firewalls, drops packets that the host's conntrack calls invalid."""
     for command in ("iptables", "ip6tables"):
         rule = ("-I", "FORWARD", "-m", "conntrack", "--ctstate", "INVALID", "-j", "DROP")
         lab.run("a", command, *rule)
@@ -298,7 +306,7 @@ def drop_invalid(lab: TwoNodes) -> None:
 
 @families
 @pytest.mark.parametrize("masquerade", [None, Masquerade(range(50000, 51000))])
-def test_a_firewall_that_drops_what_is_nobodys_drops_nothing(
+def test_a_firewall_that_drops_invalid_packets_drops_none_of_a_connection(
     lab: TwoNodes, opened: Path, family: int, masquerade: Masquerade | None
 ) -> None:
     drop_invalid(lab)
@@ -319,7 +327,9 @@ def test_a_firewall_that_drops_what_is_nobodys_drops_nothing(
 
 @pytest.mark.waits
 @families
-def test_a_route_of_a_smaller_mtu_is_the_stacks(lab: TwoNodes, opened: Path, family: int) -> None:
+def test_packets_by_a_route_with_a_smaller_mtu_take_the_stack_path(
+    lab: TwoNodes, opened: Path, family: int
+) -> None:
     to, via = address("client1", family), address("a", family)[:-1] + "1"
     size = "/32" if family == 4 else "/128"
     route = (f"-{family}", "route", "replace", to + size, "via", via, "mtu", "1300")
@@ -335,7 +345,9 @@ def test_a_route_of_a_smaller_mtu_is_the_stacks(lab: TwoNodes, opened: Path, fam
 
 @pytest.mark.waits
 @families
-def test_a_locked_mtu_is_kept_to_as_routes_come(lab: TwoNodes, opened: Path, family: int) -> None:
+def test_a_locked_mtu_is_respected_as_routes_change(
+    lab: TwoNodes, opened: Path, family: int
+) -> None:
     lab.load("a", opened, None)
     talk = Talk(lab, family, "client1")
     assert talk.asks(3)
@@ -348,10 +360,10 @@ def test_a_locked_mtu_is_kept_to_as_routes_come(lab: TwoNodes, opened: Path, fam
 
 
 @families
-def test_another_device_than_the_answers_came_by_is_asked_of_the_stack(
+def test_a_return_path_by_a_device_that_is_no_uplink_keeps_the_stack_path(
     lab: TwoNodes, opened: Path, family: int
 ) -> None:
-    """The way back is by a device that is no uplink: what comes by the uplink is forged."""
+    """The return path is by a device that is no uplink. A packet by the uplink is forged."""
     lab.load("a", opened, None)
     talk = Talk(lab, family, "client1")
     assert talk.asks(3)

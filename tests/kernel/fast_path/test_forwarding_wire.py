@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handing over real connections: nothing leaves by the receiver's device, and all of it arrives."""
+"""The fast path with real connections: all data arrives, and none leaves by the receiver's device."""
 
 import array
 import os
@@ -127,7 +127,7 @@ def _connected(
     server = owned.enter_context(listener.accept()[0])
     for each in (client, server):
         each.settimeout(5)
-    # The first answer to be seen, so that both ways are known.
+    # The first reply must arrive, so that both directions are on the fast path.
     connection = Connection(client, server)
     assert connection.carry(b"hello", b"hello") == (b"hello", b"hello")
     return connection
@@ -195,7 +195,9 @@ def test_nothing_leaves_by_the_receivers_device(
 
 
 @pytest.mark.waits
-def test_by_the_stack_everything_does(node: NodeUnderTest, wire: Wire) -> None:
+def test_every_packet_on_the_stack_path_leaves_by_the_receivers_device(
+    node: NodeUnderTest, wire: Wire
+) -> None:
     node.load(node.policy().allow("a", "b", tcp_port(80)), forward="stack")
     with ExitStack() as owned:
         connection = _connected(wire, 4, owned)
@@ -208,10 +210,10 @@ def test_by_the_stack_everything_does(node: NodeUnderTest, wire: Wire) -> None:
 @pytest.mark.parametrize("there", THERE)
 @pytest.mark.parametrize("gso", [True, False])
 @pytest.mark.parametrize("sums", [True, False])
-def test_with_and_without_the_offloads(
+def test_streams_arrive_whole_with_and_without_offloads(
     node: NodeUnderTest, wire: Wire, family: int, sums: bool, gso: bool, there: str
 ) -> None:
-    """Without sums the kernel makes no large packets either way it is set."""
+    """Without checksum offload, the kernel makes no large packets with either setting."""
     host, port = THERE[there]
     node.load(node.policy().allow("a", "b", tcp_port(port)), services=web(B))
     for pod in LOCAL:
@@ -234,10 +236,10 @@ def test_with_and_without_the_offloads(
 
 
 @pytest.mark.waits
-def test_segments_that_are_too_large_are_for_the_stack_to_tell_of(
+def test_segments_above_the_receivers_mtu_get_an_error_from_the_stack(
     node: NodeUnderTest, wire: Wire
 ) -> None:
-    """The sender learns of the receiver's MTU, however large the packets that it makes are."""
+    """The sender learns the receiver's MTU, however large its packets are."""
     node.load(node.policy().allow("a", "b", tcp_port(80)))
     with ExitStack() as owned:
         connection = _connected(wire, 4, owned)
@@ -250,7 +252,9 @@ def test_segments_that_are_too_large_are_for_the_stack_to_tell_of(
 
 
 @families
-def test_another_policy_ends_it(node: NodeUnderTest, wire: Wire, family: int) -> None:
+def test_a_change_of_policy_ends_a_redirected_connection(
+    node: NodeUnderTest, wire: Wire, family: int
+) -> None:
     node.load(node.policy().allow("a", "b", tcp_port(80)))
     with ExitStack() as owned:
         connection = _connected(wire, family, owned)
@@ -262,8 +266,10 @@ def test_another_policy_ends_it(node: NodeUnderTest, wire: Wire, family: int) ->
     assert set(node.drops()) == {"policy"}
 
 
-def test_a_pod_that_goes(node: NodeUnderTest, wire: Wire) -> None:
-    """First its device, then its place in the endpoints file."""
+def test_a_redirected_connection_ends_when_its_pod_is_removed(
+    node: NodeUnderTest, wire: Wire
+) -> None:
+    """First the pod's device is removed, then its entry in the endpoints file."""
     policy = node.policy().allow("a", "b", tcp_port(80))
     node.load(policy)
     with ExitStack() as owned:
@@ -278,7 +284,7 @@ def test_a_pod_that_goes(node: NodeUnderTest, wire: Wire) -> None:
 
 
 @families
-def test_what_the_host_does_not_forward_is_not_handed_over(
+def test_packets_that_the_host_does_not_forward_are_not_redirected(
     node: NodeUnderTest, wire: Wire, family: int
 ) -> None:
     node.load(node.policy().allow("a", "b", ANY))

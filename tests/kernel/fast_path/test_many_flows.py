@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""100,000 connections at once, and floods of first packets from a pod and from outside.
+"""100,000 connections at once, and floods of first packets from a pod and from external clients.
 
-What is under way goes on, real sockets among it; what a flood takes the place of was never answered;
-memory stays what it was.
+Established connections and real sockets continue. A flood evicts only unanswered connections.
+Memory does not grow.
 """
 
 import socket
@@ -94,7 +94,7 @@ def test_connections_outlive_a_flood(
     n: int,
     n_flood: int,
 ) -> None:
-    """IPv6 has room for 65,536 that are kept, IPv4 for 131,072."""
+    """The established tables hold 65,536 connections for IPv6 and 131,072 for IPv4."""
     load_clients(node, "c", "world")
     before = memory(node)
     real = connections(wire, owned, family)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handing over connections to Services between two pods of a node, packet by packet.
+"""The fast path for connections to Services between two pods of a node, packet by packet.
 
-Each frame that is handed over is translated and readdressed in one go: it equals the frame that is
-built for the other end, with right checksums, only if all of that was done.
+One hook translates and readdresses each redirected frame. The frame equals the expected frame, with
+right checksums, only if both were done.
 """
 
 from dataclasses import replace
@@ -71,7 +71,7 @@ def load(pair: ServicePair, protocol: str = "TCP") -> None:
 
 @families
 @pytest.mark.parametrize("hops", [2, 64, 255])
-def test_both_ways_are_translated_and_handed_over(
+def test_both_directions_are_translated_and_redirected(
     pair: ServicePair, family: int, hops: int
 ) -> None:
     load(pair)
@@ -90,7 +90,7 @@ def test_both_ways_are_translated_and_handed_over(
 
 
 @families
-def test_udp_too(pair: ServicePair, family: int) -> None:
+def test_udp_is_translated_and_redirected(pair: ServicePair, family: int) -> None:
     load(pair, "UDP")
     pair.stack_brings("b", pair.send("a", pair.asks(udp(4000, PORT, b"abc"), family)))
     pair.stack_brings("a", pair.send("b", pair.answers(udp(TARGET, 4000, b"xyz"), family)))
@@ -103,7 +103,9 @@ def test_udp_too(pair: ServicePair, family: int) -> None:
 
 
 @families
-def test_each_direction_once_it_was_seen_to_pass(pair: ServicePair, family: int) -> None:
+def test_each_direction_is_redirected_after_a_packet_of_it_arrived(
+    pair: ServicePair, family: int
+) -> None:
     load(pair)
     asked = pair.asks(tcp(4000, PORT, SYN), family)
     answered = pair.answers(tcp(TARGET, 4000, SYN | ACK), family)
@@ -118,8 +120,10 @@ def test_each_direction_once_it_was_seen_to_pass(pair: ServicePair, family: int)
 
 
 @families
-def test_a_port_that_was_taken_is_translated_both_ways(pair: ServicePair, family: int) -> None:
-    """The pod has the port for the endpoint itself, too."""
+def test_a_changed_source_port_is_translated_in_both_directions(
+    pair: ServicePair, family: int
+) -> None:
+    """The pod uses the same port for a direct connection to the endpoint."""
     load(pair)
     direct = pair.frame("a", tcp(4000, TARGET, SYN), family=family)
     assert pair.send("a", direct).verdict == NEXT
@@ -144,7 +148,7 @@ def test_a_port_that_was_taken_is_translated_both_ways(pair: ServicePair, family
 
 @families
 @pytest.mark.parametrize(("flags", "bits"), [(RST, RESET), (FIN | ACK, FINS & ~2)])
-def test_both_entries_learn_what_was_handed_over(
+def test_a_redirected_packet_updates_the_pre_nat_and_post_nat_entries(
     pair: ServicePair, family: int, flags: int, bits: int
 ) -> None:
     load(pair)
@@ -172,10 +176,10 @@ LEFT = {
 
 
 @pytest.mark.parametrize("reason", LEFT)
-def test_what_is_left_to_the_stack_is_as_without_handing_over(
+def test_stack_path_packets_are_the_same_as_without_the_fast_path(
     pair: ServicePair, reason: str
 ) -> None:
-    """What is sent to the Service is translated and no more, an answer is as it came."""
+    """A packet to the Service is only translated, and a reply is unchanged."""
     family, build = LEFT[reason]
     load(pair)
     pair.shake_hands(family)
@@ -197,7 +201,9 @@ def test_what_is_left_to_the_stack_is_as_without_handing_over(
 
 
 @families
-def test_what_is_too_large_is_the_stacks(pair: ServicePair, family: int) -> None:
+def test_packets_above_the_receivers_mtu_take_the_stack_path(
+    pair: ServicePair, family: int
+) -> None:
     load(pair)
     pair.shake_hands(family)
     data = bytes(1500 - (40 if family == 4 else 60))
@@ -212,7 +218,7 @@ def test_what_is_too_large_is_the_stacks(pair: ServicePair, family: int) -> None
 
 
 @families
-def test_an_endpoint_that_was_removed_gets_and_says_nothing(pair: ServicePair, family: int) -> None:
+def test_a_removed_endpoint_receives_and_sends_nothing(pair: ServicePair, family: int) -> None:
     load(pair)
     pair.shake_hands(family)
     pair.node.serve([service(), *slices([])])
@@ -222,7 +228,9 @@ def test_an_endpoint_that_was_removed_gets_and_says_nothing(pair: ServicePair, f
 
 
 @families
-def test_another_policy_is_asked_and_the_way_stays_known(pair: ServicePair, family: int) -> None:
+def test_a_change_of_policy_decides_again_and_keeps_the_fast_path(
+    pair: ServicePair, family: int
+) -> None:
     load(pair)
     pair.shake_hands(family)
     pair.node.load(pair.node.policy().allow("a", "b", tcp_port(TARGET)))
@@ -238,8 +246,10 @@ def test_another_policy_is_asked_and_the_way_stays_known(pair: ServicePair, fami
 
 
 @families
-def test_an_answer_may_be_the_first_under_another_policy(pair: ServicePair, family: int) -> None:
-    """The front is older than the entry proper then, and is decided again when it is met."""
+def test_a_reply_may_be_the_first_packet_after_a_change_of_policy(
+    pair: ServicePair, family: int
+) -> None:
+    """The pre-NAT entry has the older epoch then. Its next packet decides it again."""
     load(pair)
     pair.shake_hands(family)
     pair.node.load(pair.node.policy().allow("a", "b", tcp_port(TARGET)))
@@ -252,7 +262,7 @@ def test_an_answer_may_be_the_first_under_another_policy(pair: ServicePair, fami
 
 
 @pytest.mark.parametrize("what", ["device", "mac"])
-def test_a_pod_that_moved_has_a_way_unknown(pair: ServicePair, what: str) -> None:
+def test_a_pod_on_another_device_starts_on_the_stack_path(pair: ServicePair, what: str) -> None:
     load(pair)
     pair.shake_hands()
     moved = endpoint("b", HOSTS["b"], UPLINK if what == "device" else LOCAL["b"])
@@ -265,7 +275,7 @@ def test_a_pod_that_moved_has_a_way_unknown(pair: ServicePair, what: str) -> Non
         assert pair.send("a", pair.asks(tcp(4000, PORT))).verdict == NEXT
 
 
-def test_by_the_stack_if_the_load_says_so(pair: ServicePair) -> None:
+def test_a_load_with_the_stack_option_redirects_nothing(pair: ServicePair) -> None:
     policy = pair.node.policy().allow("a", "b", ANY)
     pair.node.load(policy, forward="stack", services=web(HOSTS["b"]))
     pair.shake_hands()
@@ -275,7 +285,7 @@ def test_by_the_stack_if_the_load_says_so(pair: ServicePair) -> None:
 
 
 @families
-def test_who_is_not_the_endpoint_ends_nothing(pair: ServicePair, family: int) -> None:
+def test_a_forged_reset_of_another_pod_ends_no_connection(pair: ServicePair, family: int) -> None:
     load(pair)
     pair.shake_hands(family)
     forged = pair.answers(tcp(TARGET, 4000, RST), family)
@@ -288,10 +298,10 @@ def test_who_is_not_the_endpoint_ends_nothing(pair: ServicePair, family: int) ->
 
 
 @families
-def test_fragments_of_an_answer_follow_before_the_first_has_arrived(
+def test_fragments_of_a_reply_pass_before_the_first_one_has_arrived(
     pair: ServicePair, family: int
 ) -> None:
-    """The stack may hold the first one until it has all of them (nf_defrag_ipv4 and 6)."""
+    """The stack may hold the first one until all are there (nf_defrag_ipv4 and nf_defrag_ipv6)."""
     load(pair, "UDP")
     pair.stack_brings("b", pair.send("a", pair.asks(udp(4000, PORT, b"abc"), family)))
     pair.stack_brings("a", pair.send("b", pair.answers(udp(TARGET, 4000, b"xyz"), family)))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a refutation to a packet: a flow, and what the maps hold, for which the wrong program is wrong.
+"""From a refutation to a packet: a flow and the map contents on which the wrong program is wrong.
 
-Of the code lemma a solver's model says it all: the bytes of the flow, and for each look into a table
-the key and what is found there. Of the data lemma the fault names a row, columns, and a service or an
+For the code lemma, the solver's model holds everything: the bytes of the flow, and for each lookup
+the key and the found value. For the data lemma, the fault names a row, columns, and a service or an
 address.
 """
 
@@ -67,7 +67,7 @@ class _Modelled:
         return Witness(flow, (*self._tables(), *self._others()))
 
     def _tables(self) -> Iterator[Entry]:
-        """What is found in the tables that nobody changes."""
+        """The found values of the tables that packets do not change."""
         words: dict[tuple[str, int], dict[int, int]] = {}
         for look in self.looks:
             if not self.value(look.guard.term()):
@@ -88,7 +88,7 @@ class _Modelled:
             yield name, key, bytes(value)
 
     def _others(self) -> Iterator[Entry]:
-        """What is found in the maps that packets change: connections, fragments."""
+        """The found values of the maps that packets change: connections, fragments."""
         done: set[tuple[str, bytes]] = set()
         for deed in self.runs.deeds:
             entry = self._found(deed) if deed.what == "lookup" else None

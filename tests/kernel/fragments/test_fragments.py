@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fragments follow their first one (semantics A27), and IPv6's headers are walked within a bound."""
+"""Fragments follow their first one (semantics A27). The walk over IPv6 headers is bounded."""
 
 import pytest
 
@@ -66,7 +66,7 @@ def test_a_fragment_without_its_first_is_dropped(node: NodeUnderTest, family: in
 
 
 @families
-def test_a_first_that_is_denied_takes_the_others_with_it(node: NodeUnderTest, family: int) -> None:
+def test_later_fragments_of_a_denied_first_are_dropped(node: NodeUnderTest, family: int) -> None:
     node.load(node.policy())
     assert not node.sent_by("a", first(A, B, family))
     assert not node.sent_by("a", later(A, B, family))
@@ -77,7 +77,7 @@ def test_a_first_that_is_denied_takes_the_others_with_it(node: NodeUnderTest, fa
 def test_a_known_connection_records_its_first_fragments_too(
     node: NodeUnderTest, family: int
 ) -> None:
-    """Also the first packet after a change of policy, also if it is a reply."""
+    """Also the first packet after a change of policy, and a reply."""
     policy = node.policy().allow("b", "a", service(1, 5000))
     node.load(policy)
     assert node.sent_by("b", frame(B, A, udp(53, 5000), family=family))
@@ -123,7 +123,7 @@ def test_a_first_fragment_holds_its_transport_header(node: NodeUnderTest, family
     assert node.drops() == {"malformed": 1}
 
 
-def test_ipv4_options_are_stepped_over(node: NodeUnderTest) -> None:
+def test_ipv4_options_are_skipped(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "b", udp_port(53)))
     assert node.sent_by("a", frame(A, B, udp(5000, 53), options=b"\x94\x04\x00\x00"))
     assert not node.sent_by("a", frame(A, B, udp(5000, 54), options=b"\x01" * 40))
@@ -145,8 +145,10 @@ OPTIONS = [
 @pytest.mark.parametrize(
     ("options_", "reason"), [c[1:] for c in OPTIONS], ids=[c[0] for c in OPTIONS]
 )
-def test_ipv4_with(node: NodeUnderTest, options_: bytes, reason: str | None) -> None:
-    """The node may accept source routes: b, which is allowed, would only be on the way to c."""
+def test_an_ipv4_packet_passes_or_is_dropped_by_its_options(
+    node: NodeUnderTest, options_: bytes, reason: str | None
+) -> None:
+    """The node may accept source routes. B is allowed, and would only be a hop on the path to c."""
     node.load(node.policy().allow("a", "b", udp_port(53)))
     packet = frame(A, B, udp(5000, 53), options=options_)
     assert node.sent_by("a", packet) == (reason is None)
@@ -183,7 +185,9 @@ HEADERS = [
 @pytest.mark.parametrize(
     ("kind", "wrap", "reason"), [c[1:] for c in HEADERS], ids=[c[0] for c in HEADERS]
 )
-def test_ipv6_with(node: NodeUnderTest, kind: int, wrap, reason: str | None) -> None:  # type: ignore[no-untyped-def]
+def test_an_ipv6_packet_passes_or_is_dropped_by_its_headers(
+    node: NodeUnderTest, kind: int, wrap, reason: str | None
+) -> None:  # type: ignore[no-untyped-def]
     node.load(node.policy().allow("a", "b", udp_port(53)))
     body = udp(5000, 53).build(packed(A.ip6), packed(B.ip6))
     assert node.sent_by("a", frame6(A, B, kind, wrap(body))) == (reason is None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fragments of clients outside, in any order: to Services, to the node itself, and answers to them."""
+"""Fragments of external clients in any order: to Services, to the node itself, and the replies."""
 
 import itertools
 import os
@@ -49,7 +49,9 @@ def arrive_in_any_order(
 
 @families
 @pytest.mark.parametrize("pod", ["pod-a", "pod-b"], ids=["of this node", "of another node"])
-def test_to_a_node_port_in_any_order(lab: TwoNodes, bundle: Path, family: int, pod: str) -> None:
+def test_fragments_to_a_node_port_arrive_in_any_order(
+    lab: TwoNodes, bundle: Path, family: int, pod: str
+) -> None:
     for node in ("a", "b"):
         lab.load(node, bundle, services(pod), reassemble=True)
     server = lab.server(pod, family, UDP, TARGET)
@@ -62,8 +64,10 @@ def test_to_a_node_port_in_any_order(lab: TwoNodes, bundle: Path, family: int, p
 
 
 @families
-def test_straight_to_a_pod_in_any_order(lab: TwoNodes, bundle: Path, family: int) -> None:
-    """With Services, and so by the uplink; and without, by the pod's own hook."""
+def test_fragments_directly_to_a_pod_arrive_in_any_order(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
+    """With Services the uplink sees them. Without, only the pod's own hook does."""
     server = lab.server("pod-a", family, UDP, TARGET)
     allowed, denied = Client(lab, "client1", "pod-a"), Client(lab, "client2", "pod-a")
     for there in (None, services("pod-b")):
@@ -74,7 +78,9 @@ def test_straight_to_a_pod_in_any_order(lab: TwoNodes, bundle: Path, family: int
 
 
 @families
-def test_to_the_node_itself_in_any_order(lab: TwoNodes, bundle: Path, family: int) -> None:
+def test_fragments_to_the_node_itself_arrive_in_any_order(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
     lab.load("a", bundle, services("pod-a"), reassemble=True)
     server = lab.server("a", family, UDP, 9000)
     arrive_in_any_order(Client(lab, "client2", "a"), server, 9000, family)
@@ -85,7 +91,7 @@ def test_to_the_node_itself_in_any_order(lab: TwoNodes, bundle: Path, family: in
 
 @families
 def test_a_later_fragment_alone_reaches_no_pod(lab: TwoNodes, bundle: Path, family: int) -> None:
-    """That the uplink has seen the first one is no verdict: policy denied it."""
+    """The uplink has seen the first fragment, but policy denied it."""
     lab.load("a", bundle, services("pod-b"), reassemble=True)
     seen = lab.capture("pod-a", "eth0")
     denied = Client(lab, "client2", "pod-a")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fragments in any order on real wires: what policy allows arrives whole, and nothing else does."""
+"""Fragments in any order on real wires: allowed datagrams arrive whole, and no others."""
 
 import itertools
 import os
@@ -107,7 +107,7 @@ def test_four_fragments_in_any_order_arrive_as_one_datagram(
 
 @families
 @pytest.mark.parametrize("sender", ["a", "c"], ids=["a pod of the node", "a pod elsewhere"])
-def test_what_policy_denies_does_not_arrive_in_any_order(
+def test_denied_fragments_do_not_arrive_in_any_order(
     node: NodeUnderTest, wire: ServiceWire, family: int, sender: str
 ) -> None:
     server, from_pod = to_b(node, wire, family, sender, port=54)
@@ -120,7 +120,7 @@ def test_what_policy_denies_does_not_arrive_in_any_order(
 
 
 @families
-def test_without_being_asked_to_the_node_drops_them(
+def test_a_node_without_the_option_drops_fragments_out_of_order(
     node: NodeUnderTest, wire: ServiceWire, family: int
 ) -> None:
     node.load(node.policy().allow("a", "b", udp_port(53)))
@@ -134,7 +134,7 @@ def test_without_being_asked_to_the_node_drops_them(
 
 @pytest.mark.waits
 @families
-def test_five_fragments_of_odd_sizes_and_small_ones(
+def test_five_fragments_of_odd_and_small_sizes_are_reassembled(
     node: NodeUnderTest, wire: ServiceWire, family: int
 ) -> None:
     server, sender = to_b(node, wire, family)
@@ -152,7 +152,7 @@ def test_five_fragments_of_odd_sizes_and_small_ones(
 
 @pytest.mark.waits
 @families
-def test_hops_are_taken_by_the_node_alone(
+def test_reassembly_takes_no_additional_hop(
     node: NodeUnderTest, wire: ServiceWire, family: int
 ) -> None:
     node.load(node.policy().allow("a", "b", udp_port(53)), reassemble=True)
@@ -170,10 +170,10 @@ def test_hops_are_taken_by_the_node_alone(
 
 @pytest.mark.waits
 @families
-def test_no_piece_is_larger_than_those_that_were_sent(
+def test_no_fragment_is_larger_than_the_sent_ones(
     node: NodeUnderTest, wire: ServiceWire, family: int
 ) -> None:
-    """With "don't fragment", too, which IPv4's fragments lose here as behind any firewall."""
+    """Also with "don't fragment", which IPv4 fragments lose here as behind any firewall."""
     node.load(node.policy().allow("a", "b", udp_port(53)), reassemble=True)
     server = wire.server("b", family, UDP, 53)
     seen = _captured(wire, "b")
@@ -188,7 +188,9 @@ def test_no_piece_is_larger_than_those_that_were_sent(
 
 
 @pytest.mark.waits
-def test_destination_options_before_the_fragments(node: NodeUnderTest, wire: ServiceWire) -> None:
+def test_fragments_behind_destination_options_are_reassembled(
+    node: NodeUnderTest, wire: ServiceWire
+) -> None:
     server, sender = to_b(node, wire, 6)
     for order in itertools.permutations(range(3)):
         data = data_of(3000)
@@ -199,8 +201,10 @@ def test_destination_options_before_the_fragments(node: NodeUnderTest, wire: Ser
 
 @pytest.mark.waits
 @families
-def test_by_a_service_and_back(node: NodeUnderTest, wire: ServiceWire, family: int) -> None:
-    """The client's fragments to the Service, and the endpoint's from elsewhere, in any order."""
+def test_fragments_pass_a_service_in_both_directions(
+    node: NodeUnderTest, wire: ServiceWire, family: int
+) -> None:
+    """The client's fragments to the Service and the endpoint's replies, in any order."""
     policy = node.policy().allow("a", "b", ANY).allow("a", "c", ANY)
     for endpoint in ("b", "c"):
         node.load(policy, services=udp_service(endpoint), reassemble=True)
@@ -232,7 +236,9 @@ def test_by_a_service_and_back(node: NodeUnderTest, wire: ServiceWire, family: i
 
 @pytest.mark.waits
 @families
-def test_a_large_ping_out_of_order(node: NodeUnderTest, wire: ServiceWire, family: int) -> None:
+def test_a_large_ping_out_of_order_is_answered(
+    node: NodeUnderTest, wire: ServiceWire, family: int
+) -> None:
     node.load(node.policy().allow("a", "b", ANY), reassemble=True)
     sender = Sender(wire, "a", HOSTS["b"], family)
     me, to = sender.me, sender.to
@@ -268,7 +274,7 @@ def test_overlapping_fragments_are_dropped(
 
 
 @families
-def test_of_two_first_fragments_the_one_that_is_denied_gets_nothing_in(
+def test_a_denied_second_first_fragment_brings_no_data_in(
     node: NodeUnderTest, wire: ServiceWire, family: int
 ) -> None:
     node.load(node.policy().allow("a", "b", udp_port(53)), reassemble=True)
@@ -289,10 +295,10 @@ def test_of_two_first_fragments_the_one_that_is_denied_gets_nothing_in(
 
 
 @families
-def test_a_tiny_first_fragment_gets_nobody_in(
+def test_a_tiny_first_fragment_does_not_bypass_policy(
     node: NodeUnderTest, wire: ServiceWire, family: int
 ) -> None:
-    """TCP whose first fragment has no flags: they are not put together before they are asked for."""
+    """A first fragment of TCP without flags. It is dropped before reassembly."""
     node.load(node.policy().allow("a", "b", udp_port(53)), reassemble=True)
     sender = Sender(wire, "a", HOSTS["b"], family)
     segment = bytes.fromhex("1388003500000001000000005002200000000000") + bytes(600)
@@ -307,10 +313,10 @@ def test_a_tiny_first_fragment_gets_nobody_in(
 
 
 @families
-def test_nobody_completes_the_datagram_of_another(
+def test_a_pod_cannot_complete_the_datagram_of_another_pod(
     node: NodeUnderTest, wire: ServiceWire, family: int
 ) -> None:
-    """The first one, with a's address from c's device, or b's; or from a's own with another MAC."""
+    """A first fragment with a's address from the device of c or b, or from a's with another MAC."""
     policy = node.policy().allow("a", "b", udp_port(53)).allow("c", "b", udp_port(53))
     node.load(policy, reassemble=True)
     server = wire.server("b", family, UDP, 53)
@@ -332,7 +338,7 @@ def test_nobody_completes_the_datagram_of_another(
 
 
 @families
-def test_a_flood_of_lone_fragments_is_bounded_and_leaves_others_alone(
+def test_a_flood_of_single_fragments_is_bounded_and_affects_no_other_pod(
     node: NodeUnderTest, wire: ServiceWire, family: int
 ) -> None:
     policy = node.policy().allow("a", "b", udp_port(53)).allow("c", "b", udp_port(53))
@@ -354,7 +360,7 @@ def test_a_flood_of_lone_fragments_is_bounded_and_leaves_others_alone(
 
 
 @families
-def test_a_policy_that_changes_in_between_decides(
+def test_the_policy_at_reassembly_decides(
     node: NodeUnderTest, wire: ServiceWire, family: int
 ) -> None:
     open_, closed = node.policy().allow("a", "b", udp_port(53)), node.policy()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The namespace where fragments are put in order comes and goes with the loads that ask for it."""
+"""The namespace for reassembly exists while a load asks for it."""
 
 import errno
 import socket
@@ -62,11 +62,11 @@ def held(node: NodeUnderTest) -> list[Path]:
 
 
 def works(node: NodeUnderTest) -> bool:
-    """Whether a later fragment is sent to be put in order."""
+    """Whether a later fragment is sent to reassembly."""
     return node.answered("a", later(A, B, 4))[0] == REDIRECT
 
 
-def test_it_comes_and_goes(node: NodeUnderTest) -> None:
+def test_the_namespace_exists_only_while_a_load_asks_for_reassembly(node: NodeUnderTest) -> None:
     node.load(policy(node), reassemble=True)
     assert is_there() and works(node) and len(held(node)) == 1
     found = node.status()
@@ -83,7 +83,7 @@ def test_it_comes_and_goes(node: NodeUnderTest) -> None:
     assert not is_there() and not held(node) and not node.state_root.exists()
 
 
-def test_the_command_and_what_status_says(
+def test_the_command_enables_reassembly_and_status_counts_fragments(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(runtime, "_tables", NamePlacer)
@@ -105,8 +105,10 @@ def test_the_command_and_what_status_says(
     assert not is_there()
 
 
-def test_the_first_follows_later_ones_that_went(node: NodeUnderTest) -> None:
-    """And whoever came first straight away takes all others along."""
+def test_a_first_fragment_follows_later_ones_that_were_sent_to_reassembly(
+    node: NodeUnderTest,
+) -> None:
+    """If the first fragment arrives first, the others take its path."""
     node.load(policy(node), reassemble=True)
     for family in (4, 6):
         assert node.answered("a", later(A, B, family))[0] == REDIRECT
@@ -116,7 +118,7 @@ def test_the_first_follows_later_ones_that_went(node: NodeUnderTest) -> None:
     assert node.drops() == {}
 
 
-def test_a_kernel_that_cannot_is_told_of_and_drops_them(
+def test_a_kernel_without_reassembly_is_reported_and_drops_fragments(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse() -> None:
@@ -134,7 +136,7 @@ def test_a_kernel_that_cannot_is_told_of_and_drops_them(
     assert found and found.reassembly is None
 
 
-def test_a_device_of_that_name_that_is_not_ours_stays(node: NodeUnderTest) -> None:
+def test_a_foreign_device_of_the_same_name_stays(node: NodeUnderTest) -> None:
     from tests.kernel.support.node_under_test import ip
 
     ip("link", "add", reassembly.NAME, "type", "veth", "peer", "name", "other")
@@ -146,7 +148,7 @@ def test_a_device_of_that_name_that_is_not_ours_stays(node: NodeUnderTest) -> No
 
 
 @pytest.mark.parametrize("before", [False, True], ids=["the first load", "a later load"])
-def test_a_load_that_fails_leaves_what_was(
+def test_a_load_that_fails_keeps_the_previous_state(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, before: bool
 ) -> None:
     if before:
@@ -172,7 +174,7 @@ def test_a_load_that_fails_leaves_what_was(
 
 @pytest.mark.parametrize("then", ["load", "load without", "unload"])
 @pytest.mark.parametrize("at", ["while it is made", "before it is up", "at the switch"])
-def test_after_a_load_that_was_killed(
+def test_the_next_command_cleans_up_after_a_killed_load(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, at: str, then: str
 ) -> None:
     place = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Corners of policies on the node itself: which addresses are its own, and ports that a load closes."""
+"""Corners of host policy: which addresses are the node's, and ports that a load closes."""
 
 from pathlib import Path
 
@@ -59,7 +59,7 @@ def test_a_host_endpoint_without_a_device_is_found_by_its_addresses(
     assert found is not None and found.host is not None
 
 
-def test_failsafe_ports_of_a_node_that_nothing_guards_are_noted(node: NodeUnderTest) -> None:
+def test_failsafe_ports_of_a_node_without_host_policy_are_noted(node: NodeUnderTest) -> None:
     loaded(node, node.policy(), open_ports={"inbound": "tcp:2222"})
     assert node.notes == ["--failsafe-inbound has no effect: this node is not under host policy"]
     node.notes.clear()
@@ -71,7 +71,7 @@ def test_failsafe_ports_of_a_node_that_nothing_guards_are_noted(node: NodeUnderT
 def test_a_pod_on_the_hosts_network_does_not_take_the_nodes_address(
     node: NodeUnderTest, family: int
 ) -> None:
-    node.node_addresses = ()  # nobody but the device and the pod says it
+    node.node_addresses = ()  # only the device and the pod have the address
     ip("addr", "add", f"{NODE.ip4}/32", "dev", "lo")
     ip("addr", "add", f"{NODE.ip6}/128", "dev", "lo")
     agent = endpoint("agent", NODE, None) | {"node": "node-1", "hostNetwork": True}
@@ -83,8 +83,10 @@ def test_a_pod_on_the_hosts_network_does_not_take_the_nodes_address(
 
 
 @pytest.mark.parametrize("there", ["127.0.0.1", "127.255.0.9", "::1"])
-def test_nothing_comes_in_to_loopback(node: NodeUnderTest, there: str) -> None:
-    """With route_localnet the host's stack would take it for its own."""
+def test_external_packets_to_loopback_addresses_are_dropped(
+    node: NodeUnderTest, there: str
+) -> None:
+    """With route_localnet the host's stack would accept them."""
     family = 6 if ":" in there else 4
     sent = frame(WORLD, NODE, tcp(4000, 80, SYN), family=family, daddr=there)
     odd = frame(WORLD, NODE, raw(TCP, b"\0\1"), family=family, daddr=there)
@@ -97,10 +99,10 @@ def test_nothing_comes_in_to_loopback(node: NodeUnderTest, there: str) -> None:
 
 
 @families
-def test_a_port_that_a_load_closes_is_closed_from_the_switch_on(
+def test_a_load_closes_a_failsafe_port_at_its_switch(
     node: NodeUnderTest, family: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever else of the sweep fails: nothing is remembered under the new policy."""
+    """The rest of the sweep fails. No connection is recorded under the new policy."""
     loaded(node, open_ports={"inbound": "tcp:2222"})
     syn = tcp(4000, 2222, SYN)
     assert comes(node, syn, family)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policies that guard the node itself: every packet at the uplink that goes to it or comes from it."""
+"""Host policy: every packet at the uplink that goes to the node or comes from it."""
 
 import json
 from functools import partial
@@ -90,7 +90,7 @@ PORTS = [
 
 @families
 @pytest.mark.parametrize(("there", "back", "other", "port"), PORTS)
-def test_a_client_reaches_what_is_allowed(
+def test_a_client_reaches_allowed_ports_of_the_node(
     node: NodeUnderTest, family: int, there: Payload, back: Payload, other: Payload, port: Any
 ) -> None:
     loaded(node, guarded().allow_ingress("world", "host", port))
@@ -104,7 +104,7 @@ def test_a_client_reaches_what_is_allowed(
 
 @families
 @pytest.mark.parametrize(("there", "back", "other", "port"), PORTS)
-def test_the_node_reaches_what_is_allowed(
+def test_the_node_reaches_allowed_ports_of_external_hosts(
     node: NodeUnderTest, family: int, there: Payload, back: Payload, other: Payload, port: Any
 ) -> None:
     loaded(node, guarded().allow_egress("host", "world", port))
@@ -117,21 +117,21 @@ def test_the_node_reaches_what_is_allowed(
 
 
 @families
-def test_a_connection_that_goes_on_is_kept_and_one_that_ended_is_over(
+def test_established_connections_pass_and_ended_ones_do_not(
     node: NodeUnderTest, family: int
 ) -> None:
     loaded(node, guarded().allow_ingress("world", "host", tcp_port(80)))
     for flags in (SYN, ACK, ACK):
         assert comes(node, tcp(4000, 80, flags), family)
         assert goes(node, tcp(80, 4000, flags | ACK), family)
-    assert len(node.table(f"pc_ct{family}")) == 1, "it is where nothing is evicted"
+    assert len(node.table(f"pc_ct{family}")) == 1, "the entry is in the established table"
     assert goes(node, tcp(80, 4000, RST), family)
     node.expire_connections(family)
     assert not goes(node, tcp(80, 4000, ACK), family)
 
 
 @families
-def test_ping(node: NodeUnderTest, family: int) -> None:
+def test_echo_requests_are_decided_by_policy(node: NodeUnderTest, family: int) -> None:
     loaded(node, guarded().allow_ingress("world", "host", PING4, PING6))
     assert comes(node, echo(family), family)
     assert goes(node, echo_reply(family), family)
@@ -156,7 +156,7 @@ def test_failsafe_ports_are_open_whatever_policies_say(node: NodeUnderTest, fami
 
 
 @families
-def test_failsafe_ports_are_those_that_the_load_says(node: NodeUnderTest, family: int) -> None:
+def test_a_load_sets_the_failsafe_ports(node: NodeUnderTest, family: int) -> None:
     loaded(node, open_ports={"inbound": "tcp:2222, udp:500", "outbound": "none"})
     assert comes(node, tcp(4000, 2222, SYN), family)
     assert comes(node, udp(500, 500), family)
@@ -180,7 +180,7 @@ def test_a_session_at_a_failsafe_port_survives_the_first_load(
 @pytest.mark.parametrize(
     "ports", ["", "22,", "tcp", "icmp:1", "tcp:0", "tcp:65536", "tcp:22;udp:1"]
 )
-def test_what_is_no_port_is_refused(node: NodeUnderTest, ports: str) -> None:
+def test_an_invalid_failsafe_port_is_refused(node: NodeUnderTest, ports: str) -> None:
     with pytest.raises(InputError, match="is no port"):
         loaded(node, open_ports={"inbound": ports})
     assert node.status() is None
@@ -202,7 +202,7 @@ def test_errors_about_known_connections_pass(node: NodeUnderTest, family: int) -
     assert goes(node, unreachable(family, inner(asked)), family)
 
 
-def test_the_talk_of_the_link_passes(node: NodeUnderTest) -> None:
+def test_arp_and_neighbour_discovery_pass(node: NodeUnderTest) -> None:
     loaded(node)
     assert node.comes_in(arp(WORLD, target=NODE.ip4))
     assert node.goes_out(arp(NODE, target=WORLD.ip4), pod=None)
@@ -217,7 +217,7 @@ def test_the_talk_of_the_link_passes(node: NodeUnderTest) -> None:
 
 @families
 @pytest.mark.parametrize("first", ["client", "node"])
-def test_a_change_of_policy_ends_what_it_no_longer_allows(
+def test_a_change_of_policy_ends_connections_that_it_denies(
     node: NodeUnderTest, family: int, first: str
 ) -> None:
     policy = guarded().allow_ingress("world", "host", tcp_port(80))
@@ -237,7 +237,7 @@ def test_a_change_of_policy_ends_what_it_no_longer_allows(
 
 @families
 @pytest.mark.parametrize("first", ["server", "node"])
-def test_a_change_of_policy_ends_what_the_node_opened(
+def test_a_change_of_policy_ends_connections_that_the_node_opened(
     node: NodeUnderTest, family: int, first: str
 ) -> None:
     policy = guarded().allow_egress("host", "world", tcp_port(443))
@@ -256,7 +256,7 @@ def test_a_change_of_policy_ends_what_the_node_opened(
 
 
 @families
-def test_what_is_forwarded_is_not_asked_about(node: NodeUnderTest, family: int) -> None:
+def test_forwarded_packets_are_not_decided_by_host_policy(node: NodeUnderTest, family: int) -> None:
     loaded(
         node, guarded().allow_egress("a", "world", ANY).allow_ingress("world", "a", tcp_port(80))
     )
@@ -274,10 +274,8 @@ def test_what_is_forwarded_is_not_asked_about(node: NodeUnderTest, family: int) 
 
 
 @families
-def test_answers_to_what_the_stack_gave_the_nodes_address_come_in(
-    node: NodeUnderTest, family: int
-) -> None:
-    """Masquerade: the packet has the node's address, and did not begin here."""
+def test_replies_to_packets_behind_the_hosts_snat_pass(node: NodeUnderTest, family: int) -> None:
+    """The packet has the node's address, but the node did not open the connection."""
     loaded(node)
     there, back = tcp(5000, 8080, SYN), tcp(8080, 5000, SYN | ACK)
     assert not goes(node, there, family), "the node itself may not"
@@ -301,7 +299,7 @@ def seconds_left(node: NodeUnderTest, family: int, but: int = 0) -> int:
 
 
 @families
-def test_a_peer_extends_what_is_forwarded_once_until_the_forwarded_end_speaks(
+def test_a_peer_extends_a_forwarded_connection_once_until_the_other_end_sends(
     node: NodeUnderTest, family: int
 ) -> None:
     loaded(node)
@@ -321,7 +319,9 @@ def test_a_peer_extends_what_is_forwarded_once_until_the_forwarded_end_speaks(
 
 
 @families
-def test_a_reset_of_the_peer_shortens_what_is_forwarded(node: NodeUnderTest, family: int) -> None:
+def test_a_reset_of_the_peer_shortens_a_forwarded_connection(
+    node: NodeUnderTest, family: int
+) -> None:
     loaded(node)
     for flags in (SYN, ACK):
         assert node.goes_out(frame(NODE, WORLD, tcp(5000, 80, flags), family=family), pod="a")
@@ -333,8 +333,10 @@ def test_a_reset_of_the_peer_shortens_what_is_forwarded(node: NodeUnderTest, fam
 
 
 @families
-def test_answers_without_ports_are_judged_as_to_the_node(node: NodeUnderTest, family: int) -> None:
-    """No socket tells that the node itself would not take them."""
+def test_replies_without_ports_are_decided_as_packets_to_the_node(
+    node: NodeUnderTest, family: int
+) -> None:
+    """No socket shows that the node itself would not take them."""
     loaded(node)
     odd = raw(GRE, bytes(8))
     assert node.goes_out(frame(NODE, WORLD, odd, family=family), pod="a")
@@ -357,7 +359,7 @@ def test_fragments_follow_the_first(node: NodeUnderTest, family: int) -> None:
 
 
 @families
-def test_what_is_not_understood_does_not_pass_by_that(node: NodeUnderTest, family: int) -> None:
+def test_packets_that_cannot_be_parsed_are_dropped(node: NodeUnderTest, family: int) -> None:
     loaded(node, guarded().allow_ingress("world", "host", ANY).allow_egress("host", "world", ANY))
     if family == 4:
         odd = raw(TCP, b"\0\1")
@@ -372,7 +374,7 @@ def test_what_is_not_understood_does_not_pass_by_that(node: NodeUnderTest, famil
 
 
 @families
-def test_a_pod_of_the_node_is_a_client_as_others(node: NodeUnderTest, family: int) -> None:
+def test_a_pod_of_the_node_is_decided_as_any_client(node: NodeUnderTest, family: int) -> None:
     policy = guarded().allow_egress("a", "world", ANY).allow_ingress("a", "host", tcp_port(80))
     loaded(node, policy)
     assert node.sent_by("a", frame(A, NODE, tcp(4000, 80, SYN), family=family))
@@ -398,14 +400,16 @@ def test_the_node_reaches_its_own_pods_and_is_answered(node: NodeUnderTest, fami
 
 
 @families
-def test_nobody_outside_is_the_node(node: NodeUnderTest, family: int) -> None:
+def test_an_external_packet_with_an_address_of_the_node_is_dropped(
+    node: NodeUnderTest, family: int
+) -> None:
     loaded(node, guarded().allow_ingress("world", "host", ANY))
     assert node.comes_in(frame(NODE, NODE, tcp(1, 80, SYN), family=family)) is None
     assert node.drops() == {"spoofed ip": 1}
 
 
 @families
-def test_what_the_node_serves_is_asked_about_as_it_gets_it(
+def test_policy_decides_about_the_translated_port_of_a_service_on_the_node(
     node: NodeUnderTest, family: int
 ) -> None:
     external = service(externalIPs=[EXTERNAL.ip4, EXTERNAL.ip6])
@@ -429,7 +433,9 @@ def test_what_the_node_serves_is_asked_about_as_it_gets_it(
 
 
 @families
-def test_a_pod_reaches_by_a_service_what_the_node_lets_it(node: NodeUnderTest, family: int) -> None:
+def test_a_pod_reaches_the_node_through_a_service_where_host_policy_allows(
+    node: NodeUnderTest, family: int
+) -> None:
     policy = guarded().allow_egress("a", "world", ANY)
     services = [service(), *slices([NODE])]
     loaded(node, policy.allow_ingress("a", "host", tcp_port(TARGET)), services=services)
@@ -447,17 +453,17 @@ def test_a_pod_reaches_by_a_service_what_the_node_lets_it(node: NodeUnderTest, f
 
 
 @families
-def test_nobody_but_a_node_is_let_into_the_tunnel(node: NodeUnderTest, family: int) -> None:
+def test_only_nodes_send_to_the_tunnel_port(node: NodeUnderTest, family: int) -> None:
     loaded(node)
     assert not comes(node, udp(5000, 8477), family)
     assert not goes(node, udp(5000, 8477), family, C)
 
 
 @families
-def test_a_mark_of_ours_opens_nothing_to_a_process_of_the_node(
+def test_a_process_of_the_node_that_sets_a_policyc_mark_does_not_bypass_policy(
     node: NodeUnderTest, family: int
 ) -> None:
-    """Whoever has CAP_NET_RAW may set one (SO_MARK)."""
+    """A process with CAP_NET_RAW may set a mark (SO_MARK)."""
     loaded(node)
     sent = frame(NODE, WORLD, tcp(4000, 80, SYN), family=family)
     with bpf_syscall.obj_get(node.pins.hook("pc_to_uplink")) as fd:
@@ -466,7 +472,7 @@ def test_a_mark_of_ours_opens_nothing_to_a_process_of_the_node(
 
 
 @families
-def test_a_node_that_no_policy_guards_is_left_alone(node: NodeUnderTest, family: int) -> None:
+def test_a_node_without_host_policy_is_unaffected(node: NodeUnderTest, family: int) -> None:
     loaded(node)
     assert switch.read(node.pins.map("pc_state")).has_host
     assert not comes(node, tcp(4000, 80, SYN), family)
@@ -480,7 +486,7 @@ def test_a_node_that_no_policy_guards_is_left_alone(node: NodeUnderTest, family:
 
 
 @families
-def test_services_that_change_leave_the_node_guarded(node: NodeUnderTest, family: int) -> None:
+def test_a_change_of_services_keeps_the_host_policy(node: NodeUnderTest, family: int) -> None:
     loaded(node)
     node.serve([service(), *slices([A])])
     assert switch.read(node.pins.map("pc_state")).has_host
@@ -497,7 +503,7 @@ def test_without_uplinks_the_bundle_is_refused(node: NodeUnderTest) -> None:
     loaded(node, guarded(interface=UPLINK))
 
 
-def test_status_says_what_stays_open(node: NodeUnderTest) -> None:
+def test_status_shows_the_failsafe_ports(node: NodeUnderTest) -> None:
     loaded(node, open_ports={"inbound": "22", "outbound": "none"})
     found = node.status()
     assert found is not None
@@ -514,13 +520,15 @@ def test_status_says_what_stays_open(node: NodeUnderTest) -> None:
 
 
 @pytest.mark.parametrize("mode", ["clsact"])
-def test_with_clsact(node: NodeUnderTest, mode: Any) -> None:
+def test_host_policy_is_enforced_with_clsact(node: NodeUnderTest, mode: Any) -> None:
     loaded(node, guarded().allow_ingress("world", "host", tcp_port(80)), mode=mode)
     assert comes(node, tcp(4000, 80, SYN), 4)
     assert not comes(node, tcp(4000, 81, SYN), 4)
 
 
-def test_addresses_that_the_file_does_not_list_are_the_nodes_too(node: NodeUnderTest) -> None:
+def test_addresses_of_the_node_that_the_file_does_not_list_are_under_host_policy(
+    node: NodeUnderTest,
+) -> None:
     from tests.kernel.support.node_under_test import ip
 
     ip("addr", "add", "192.0.2.77/32", "dev", "lo")
@@ -530,6 +538,6 @@ def test_addresses_that_the_file_does_not_list_are_the_nodes_too(node: NodeUnder
     assert node.comes_in(frame(WORLD, NODE, icmp(8, 0, 7), daddr="192.0.2.77")) is None
 
 
-def test_icmp6_goes_by_policy(node: NodeUnderTest) -> None:
+def test_icmpv6_is_decided_by_policy(node: NodeUnderTest) -> None:
     loaded(node)
     assert not comes(node, icmp6(139), 6)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What could pass a guarded node's policy by the frame's form alone: tags, and fragments."""
+"""Frames that could bypass host policy by their form alone: VLAN tags and fragments."""
 
 import os
 from pathlib import Path
@@ -54,7 +54,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The node is not guarded."""
+    """A bundle without host policy."""
     return compiled(tmp_path_factory.mktemp("opened"), POLICY)
 
 
@@ -69,8 +69,10 @@ def neighbours(lab: TwoNodes, client: str) -> tuple[Host, Host]:
 
 
 @families
-def test_a_tag_of_no_vlan_is_no_way_past_policy(lab: TwoNodes, bundle: Path, family: int) -> None:
-    """It is taken off, and policy asked as without."""
+def test_a_frame_with_vlan_0_does_not_bypass_host_policy(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
+    """The kernel takes off the tag. Policy decides as without it."""
     lab.load("a", bundle, None)
     closed, opened = (lab.server("a", family, UDP, port) for port in (CLOSED, OPEN))
     src, dst = neighbours(lab, "client1")
@@ -85,10 +87,10 @@ def test_a_tag_of_no_vlan_is_no_way_past_policy(lab: TwoNodes, bundle: Path, fam
 
 
 @families
-def test_a_flood_of_fragments_carries_nothing_past_policy(
+def test_a_flood_of_fragments_does_not_bypass_host_policy(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
-    """A later one before the first, and then more than are put in order."""
+    """A later fragment before its first, and more fragments than the limit for reassembly."""
     lab.load("a", bundle, services("pod-a"), reassemble=True)
     server = lab.server("a", family, UDP, CLOSED)
     src, dst = neighbours(lab, "client2")
@@ -102,7 +104,7 @@ def test_a_flood_of_fragments_carries_nothing_past_policy(
 
 
 @families
-def test_a_flood_of_fragments_is_none_to_a_node_that_is_not_guarded(
+def test_a_node_without_host_policy_does_not_limit_fragments(
     lab: TwoNodes, opened: Path, family: int
 ) -> None:
     lab.load("a", opened, services("pod-a"), reassemble=True)
@@ -118,7 +120,7 @@ def test_a_flood_of_fragments_is_none_to_a_node_that_is_not_guarded(
 
 @families
 @pytest.mark.parametrize("served", [False, True], ids=["without Services", "with Services"])
-def test_fragments_reach_what_a_guarded_node_opens_in_any_order(
+def test_fragments_to_an_allowed_port_of_the_node_arrive_in_any_order(
     lab: TwoNodes, bundle: Path, family: int, served: bool
 ) -> None:
     lab.load("a", bundle, services("pod-a") if served else None, reassemble=True)
@@ -134,10 +136,10 @@ def test_fragments_reach_what_a_guarded_node_opens_in_any_order(
 
 @families
 @pytest.mark.parametrize("served", [False, True], ids=["without Services", "with Services"])
-def test_answers_to_masqueraded_pods_in_any_order(
+def test_fragments_of_replies_to_pods_behind_snat_arrive_in_any_order(
     lab: TwoNodes, opened: Path, family: int, served: bool
 ) -> None:
-    """Cut by hand; what goes to the node itself goes there as well."""
+    """Fragments made by hand. Fragments to the node itself arrive as well."""
     lab.load(
         "a", opened, services("pod-b") if served else None,
         masquerade=Masquerade(range(50000, 51000)), reassemble=True,
@@ -168,10 +170,10 @@ def test_answers_to_masqueraded_pods_in_any_order(
 
 
 @families
-def test_fragments_to_pods_of_a_guarded_node_in_any_order(
+def test_fragments_to_pods_of_a_node_under_host_policy_arrive_in_any_order(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
-    """The uplink lets the later ones by, and the pod's hook puts them in order."""
+    """The uplink passes later fragments, and the pod's hook sends them to reassembly."""
     lab.load("a", bundle, None, reassemble=True)
     server = lab.server("pod-a", family, UDP, 9000)
     client = Client(lab, "client2", "pod-a")

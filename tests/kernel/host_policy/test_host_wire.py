@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node that policies guard, on the wire: its own sockets, its pods, clients outside, another node."""
+"""A node under host policy on the wire: its sockets, its pods, external clients, another node."""
 
 import socket
 from pathlib import Path
@@ -61,7 +61,7 @@ def session(lab: TwoNodes, name: str, family: int, to: str, port: int) -> None:
 
 
 @families
-def test_clients_reach_what_is_open_and_nothing_else(
+def test_clients_reach_only_open_ports_of_the_node(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
     lab.load("a", bundle, None)
@@ -76,16 +76,16 @@ def test_clients_reach_what_is_open_and_nothing_else(
 
 
 @families
-def test_failsafe_ports_are_open_in_spite_of_all(lab: TwoNodes, bundle: Path, family: int) -> None:
+def test_failsafe_ports_are_open_whatever_policies_say(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
     lab.load("a", bundle, None)
     session(lab, "client2", family, "a", SSH)
     assert drops(lab) == {}
 
 
 @families
-def test_the_node_reaches_what_is_open_and_nothing_else(
-    lab: TwoNodes, bundle: Path, family: int
-) -> None:
+def test_the_node_reaches_only_allowed_ports(lab: TwoNodes, bundle: Path, family: int) -> None:
     lab.load("a", bundle, None)
     where = address("client2", family)
     lab.server("client2", family, TCP, CLOSED)
@@ -102,8 +102,10 @@ def test_the_node_reaches_what_is_open_and_nothing_else(
 
 
 @families
-def test_the_node_is_told_that_nobody_listens(lab: TwoNodes, bundle: Path, family: int) -> None:
-    """By an ICMP error about what it sent, and by a reset."""
+def test_the_node_is_refused_where_no_process_listens(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
+    """It gets an ICMP error about its packet, or a reset."""
     lab.load("a", bundle, None)
     asking = lab.open_socket("a", family, UDP)
     asking.connect((address("client2", family), OUT))
@@ -123,7 +125,9 @@ def test_the_node_is_told_that_nobody_listens(lab: TwoNodes, bundle: Path, famil
 
 
 @families
-def test_datagrams_in_fragments(lab: TwoNodes, bundle: Path, family: int) -> None:
+def test_fragmented_datagrams_pass_in_both_directions(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
     lab.load("a", bundle, None)
     data = bytes(range(256)) * 16
     server = lab.server("a", family, UDP, OPEN)
@@ -193,7 +197,9 @@ def test_a_session_at_a_failsafe_port_survives_the_first_load(
 
 @pytest.mark.waits
 @families
-def test_pods_go_in_and_out_as_before(lab: TwoNodes, bundle: Path, family: int) -> None:
+def test_host_policy_does_not_affect_connections_of_pods(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
     lab.load("a", bundle, None)
     ways = (("client2", "pod-a"), ("pod-a", "client2"), ("a", "pod-a"))
     for port, (name, to) in enumerate(ways, TARGET):
@@ -202,7 +208,7 @@ def test_pods_go_in_and_out_as_before(lab: TwoNodes, bundle: Path, family: int) 
 
 
 @families
-def test_a_pod_reaches_its_node_as_far_as_that_lets_it(
+def test_a_pod_reaches_its_node_where_host_policy_allows(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
     lab.load("a", bundle, None)
@@ -215,8 +221,8 @@ def test_a_pod_reaches_its_node_as_far_as_that_lets_it(
 
 @pytest.mark.waits
 @families
-def test_services_go_through_guarded_nodes(lab: TwoNodes, tmp_path: Path, family: int) -> None:
-    """A client's packets are handed from a to b, which both have nothing open but failsafe ports."""
+def test_services_pass_nodes_under_host_policy(lab: TwoNodes, tmp_path: Path, family: int) -> None:
+    """Node a forwards a client's packets to node b. Both have only failsafe ports open."""
     closed = "".join(
         f"""\
 ---
@@ -274,7 +280,7 @@ spec:
 
 
 @families
-def test_a_node_that_cilium_guards_has_no_failsafe_ports(
+def test_a_node_under_cilium_host_policy_has_no_failsafe_ports(
     lab: TwoNodes, tmp_path: Path, family: int
 ) -> None:
     lab.load("a", compiled(tmp_path, CILIUM), None)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node generates for its own pods passes, but for what a rule denies just that (semantics A22).
+"""Packets of a node to its own pods pass unless a rule denies exactly them (semantics A22).
 
-By real sockets of the node and its pod, under policies of Cilium's kinds.
+Real sockets of the node and its pod, under Cilium policies.
 """
 
 import errno
@@ -138,10 +138,10 @@ def pings(lab: TwoNodes, family: int) -> bool:
 
 @families
 @pytest.mark.parametrize("name", [*DENYING, "open", "blocks"])
-def test_a_node_reaches_its_pod_but_where_a_rule_names_it(
+def test_a_node_reaches_its_pod_unless_a_rule_denies_the_node(
     lab: TwoNodes, bundles: Bundles, family: int, name: str
 ) -> None:
-    """Blocks of addresses do not name it, whatever address it has."""
+    """Address blocks do not select the node, whatever its address."""
     lab.load("a", bundles(name), None)
     is_shut = name in DENYING
     assert (connects(lab, family, SHUT) is None) is is_shut
@@ -153,17 +153,17 @@ def test_a_node_reaches_its_pod_but_where_a_rule_names_it(
 
 @families
 @pytest.mark.parametrize("name", ["host", "everything"])
-def test_an_echo_request_of_the_node(
+def test_only_rules_without_ports_deny_an_echo_request_of_the_node(
     lab: TwoNodes, bundles: Bundles, family: int, name: str
 ) -> None:
-    """Is none of the ports that a rule names, and all that a rule without ports does."""
+    """A rule with ports does not match it. A rule without ports does."""
     lab.load("a", bundles(name), None)
     assert pings(lab, family) is (name == "host")
 
 
 @families
 def test_a_pod_still_reaches_its_node(lab: TwoNodes, bundles: Bundles, family: int) -> None:
-    """And is answered, though no connection to it is allowed."""
+    """The node answers, though no connection to the pod is allowed."""
     lab.load("a", bundles("everything"), None)
     listening = lab.server("a", family, TCP, OPEN)
     made = lab.connect("pod-a", family, address("a", family), OPEN)
@@ -172,10 +172,10 @@ def test_a_pod_still_reaches_its_node(lab: TwoNodes, bundles: Bundles, family: i
 
 
 @families
-def test_an_address_that_no_file_names_is_the_nodes_too(
+def test_an_address_of_the_node_that_no_file_lists_is_the_nodes(
     lab: TwoNodes, bundles: Bundles, family: int
 ) -> None:
-    """As of a bridge, from which the kubelet's probes come."""
+    """For example a bridge's address, from which the kubelet's probes come."""
     other = "10.10.1.1" if family == 4 else "fd10:1::1"
     lab.at["a"].network.add_address("lo", f"{other}/{32 if family == 4 else 128}")
     lab.load("a", bundles("host"), None)
@@ -189,7 +189,7 @@ def test_an_address_that_no_file_names_is_the_nodes_too(
 def test_a_revoked_connection_of_the_node_passes_nothing(
     lab: TwoNodes, bundles: Bundles, family: int, first: str, before: str | None
 ) -> None:
-    """And goes on once it is allowed again."""
+    """The connection continues once the policy allows it again."""
     if before:
         lab.load("a", bundles(before), None)
     revoked = connects(lab, family, SHUT)
@@ -206,10 +206,10 @@ def test_a_revoked_connection_of_the_node_passes_nothing(
 
 @families
 @pytest.mark.parametrize("name", ["host", "cluster"])
-def test_a_revoked_connection_from_an_address_that_no_file_names(
+def test_a_revoked_connection_from_an_unlisted_address_of_the_node_passes_nothing(
     lab: TwoNodes, bundles: Bundles, family: int, name: str
 ) -> None:
-    """Whoever goes on: a policy that is asked about that address alone would allow it."""
+    """Either end sends. A policy decision about that address alone would allow the packet."""
     other = "10.10.1.1" if family == 4 else "fd10:1::1"
     lab.at["a"].network.add_address("lo", f"{other}/{32 if family == 4 else 128}")
     lab.load("a", bundles("open"), None)
@@ -228,7 +228,7 @@ def test_a_revoked_connection_from_an_address_that_no_file_names(
 
 
 @families
-def test_a_revoked_connection_of_the_node_is_reset_where_that_is_asked_for(
+def test_a_revoked_connection_of_the_node_is_reset_with_the_option(
     lab: TwoNodes, bundles: Bundles, family: int
 ) -> None:
     lab.load("a", bundles("open"), None)
@@ -245,10 +245,10 @@ def test_a_revoked_connection_of_the_node_is_reset_where_that_is_asked_for(
 
 @families
 @pytest.mark.parametrize("name", ["host", "everything", "blocks"])
-def test_the_way_by_a_service_is_no_way_around_a_rule(
+def test_a_connection_through_a_service_does_not_bypass_a_rule_about_the_node(
     lab: TwoNodes, bundles: Bundles, family: int, name: str
 ) -> None:
-    """Each packet of the route to Services is asked about, also after the policy has changed."""
+    """Each packet by the route to Services is decided, also after a change of policy."""
     loaded = {"services": services("pod-a"), "service_cidr": CIDRS}
 
     def asks_service() -> bool:
@@ -276,8 +276,8 @@ def test_the_way_by_a_service_is_no_way_around_a_rule(
     assert asks_service()
 
 
-def test_the_word_in_force_says_so(lab: TwoNodes, bundles: Bundles) -> None:
-    """Of a bundle with such a rule alone; attest knows the node's own record and the bit."""
+def test_the_state_word_records_rules_about_the_own_node(lab: TwoNodes, bundles: Bundles) -> None:
+    """Only for a bundle with such a rule. Attest knows the node's record and the bit."""
     pins = Pins(lab.bpffs("a"))
 
     def attested() -> None:

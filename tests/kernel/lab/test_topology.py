@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lab is there while its context is open, and nothing of it afterwards."""
+"""A lab exists while its context is open, and leaves nothing behind."""
 
 import json
 import os
@@ -66,7 +66,7 @@ def test_two_labs_live_at_once() -> None:
     assert traces(one.node.namespace) == traces(other.node.namespace) == []
 
 
-def test_what_a_killed_process_left_is_swept() -> None:
+def test_the_remains_of_a_killed_process_are_removed() -> None:
     program = textwrap.dedent("""
         import sys, time
         from policyc.runtime.lab.topology import Lab
@@ -217,6 +217,6 @@ def test_metadata_must_name_every_pod() -> None:
         lab.node.endpoints_document({})
 
 
-def test_ends_have_names_of_their_own() -> None:
+def test_names_of_ends_are_unique() -> None:
     with pytest.raises(LabError, match="shop/web"):
         Lab([ENDPOINTS[0], ENDPOINTS[0]])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traffic in a lab without policy arrives; what the node drops or refuses is told apart."""
+"""Traffic in a lab without policy arrives. The probe distinguishes dropped from refused packets."""
 
 import itertools
 import subprocess
@@ -54,7 +54,7 @@ def matrix(ends: list[str]) -> list[Probe]:
 
 
 def replace_route(node: LabNode, endpoint: LabEndpoint, kind: str) -> None:
-    """Make the node drop (`blackhole`) or refuse (`prohibit`, `local`) what is on its way to a pod."""
+    """Make the node drop (`blackhole`) or refuse (`prohibit`, `local`) packets to a pod."""
 
     def work() -> None:
         for address in (endpoint.ipv4, endpoint.ipv6):
@@ -74,8 +74,8 @@ def test_without_policy_everything_arrives(lab: Lab) -> None:
     assert {str(p): str(o) for p, o in seen.items() if o.outcome is not Outcome.ALLOWED} == {}
 
 
-def test_a_matrix_of_sixteen_ends_takes_seconds() -> None:
-    """Half of it dropped, so that the bound holds for what denied probes cost as well."""
+def test_a_matrix_of_sixteen_ends_completes_in_seconds() -> None:
+    """Half of the probes are dropped, so the bound covers the cost of denied probes."""
     ends = [endpoint.key for endpoint in LARGE] + ["external"]
     dropped = LARGE[:4]
     lost = {endpoint.key for endpoint in dropped}
@@ -105,7 +105,7 @@ def test_a_drop_is_denied(lab: Lab) -> None:
 
 
 def test_a_reset_or_a_closed_port_is_refused(lab: Lab) -> None:
-    """The node takes the pod's address for its own, and nobody listens there."""
+    """The node takes the pod's address for its own, and no process listens there."""
     replace_route(lab.node, ENDPOINTS[2], "local")
     probes = [
         probe
@@ -134,8 +134,8 @@ def test_an_end_must_exist_and_have_the_family(lab: Lab) -> None:
         send(old.ends, [Probe("external", "shop/old", 6, Protocol.TCP, 80)])
 
 
-def test_only_silence_is_asked_again(lab: Lab) -> None:
-    """With no second round, the first one's word is the last."""
+def test_only_probes_without_an_answer_are_repeated(lab: Lab) -> None:
+    """Without a second round, the first answer is final."""
     replace_route(lab.node, ENDPOINTS[2], "blackhole")
     probes = matrix(["shop/web", "shop/db"])
     brief = [Round((0.1,), 64)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attaching beside others: theirs run before and after ours, and ours is replaced in place."""
+"""Hooks attach beside foreign programs, which run before and after them, and are replaced in place."""
 
 import shutil
 import struct
@@ -49,7 +49,7 @@ PROG_QUERY = 16
 
 
 class Foreign:
-    """A program of somebody else's, attached to the pod's device where it sends."""
+    """A foreign program, attached to the pod's device where it sends."""
 
     def __init__(self, path: Path) -> None:
         self._object = Object(path, path.parent)
@@ -101,7 +101,7 @@ def foreign(node: NodeUnderTest, tmp_path: Path) -> Iterator[Callable[[], Foreig
 def test_programs_of_others_run_before_and_after_ours(
     node: NodeUnderTest, foreign: Callable[[], Foreign], mode: Mode
 ) -> None:
-    """Ours passes by "next": an "ok" would silently disable whoever is behind it."""
+    """The hooks return "next". An "ok" would silently disable the programs behind them."""
     device = node.ifindex["pca"]
     before, after, first_filter, last_filter = foreign(), foreign(), foreign(), foreign()
     before.attach_tcx(device)
@@ -145,7 +145,7 @@ def test_links_outlive_the_loader_and_a_foreign_clsact(node: NodeUnderTest) -> N
     eventually(lambda: node.drops() == {"policy": 1}, "the frame is dropped")
 
 
-def test_a_load_puts_back_what_somebody_removed(node: NodeUnderTest) -> None:
+def test_a_load_reattaches_removed_hooks(node: NodeUnderTest) -> None:
     node.load(node.policy(), mode="clsact")
     with IPRoute() as netlink:
         netlink.tc("del", "clsact", node.ifindex["pca"])
@@ -185,7 +185,7 @@ def test_new_hooks_replace_the_old_in_place(
 
 
 @pytest.mark.parametrize(("before", "after"), [("tcx", "clsact"), ("clsact", "tcx")])
-def test_a_move_from_one_kind_to_the_other_leaves_one(
+def test_a_load_with_the_other_attach_mode_leaves_one_hook(
     node: NodeUnderTest, before: Mode, after: Mode
 ) -> None:
     node.load(node.policy(), mode=before)
@@ -197,7 +197,7 @@ def test_a_move_from_one_kind_to_the_other_leaves_one(
             assert (link is None, found is None) == (after == "clsact", after == "tcx")
 
 
-def test_a_filter_of_somebody_else_in_our_place_is_left_alone(
+def test_a_foreign_filter_at_our_handle_is_left_alone(
     node: NodeUnderTest, foreign: Callable[[], Foreign]
 ) -> None:
     foreign().attach_clsact(node.ifindex["pcb"], clsact.PRIORITY, clsact.HANDLE)
@@ -210,7 +210,7 @@ def test_a_filter_of_somebody_else_in_our_place_is_left_alone(
 
 
 @modes
-def test_a_device_that_was_made_again_is_attached_to_again(node: NodeUnderTest, mode: Mode) -> None:
+def test_a_recreated_device_gets_its_hooks_again(node: NodeUnderTest, mode: Mode) -> None:
     node.load(node.policy(), mode=mode)
     ip("link", "del", "pca")
     found = node.status()
@@ -225,7 +225,7 @@ def test_a_device_that_was_made_again_is_attached_to_again(node: NodeUnderTest, 
 
 
 def tcx_programs(ifindex: int, hook: Hook) -> int:
-    """How many programs tcx runs there, whoever has attached them: BPF_PROG_QUERY."""
+    """How many programs tcx runs there, foreign ones included: BPF_PROG_QUERY."""
     attr = bytearray(struct.pack("=II120x", ifindex, hook.tcx_type))
     bpf_syscall.bpf(PROG_QUERY, attr)
     (count,) = struct.unpack_from("=I", attr, 24)

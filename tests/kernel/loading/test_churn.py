@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Endpoints of Services come and go 200 times a second, and packets are sent to them all the while."""
+"""Endpoints of Services change 200 times a second while packets are sent to them."""
 
 import random
 import threading
@@ -78,12 +78,12 @@ class Acknowledged:
             self.is_single = self.is_single and not applied["whole"]
             self.batches += 1
             self.at = time.monotonic()
-            self.events += applied["events"]  # last: who sees it sees the rest
+            self.events += applied["events"]  # last: a reader that sees it sees the rest
 
 
 @dataclass
 class Churn:
-    """The Services, each with all versions of its endpoints, and the event that told of each version."""
+    """The Services, each with all versions of its endpoints, and the event that sent each version."""
 
     node: NodeUnderTest
     acknowledged: Acknowledged
@@ -109,17 +109,17 @@ class Churn:
         possible, version = self.possible(number), len(self.versions[number]) - 1
         sent = self.node.leaves("a", to_service(number, tcp(port, PORT, SYN)))
         by_frame = {as_to(each, tcp(port, TARGET, SYN)): each for each in possible}
-        assert sent in by_frame, "it goes to an endpoint that is dead, or to none"
+        assert sent in by_frame, "a packet goes to a dead endpoint, or to none"
         first = max(0, version - self._behind(number))
         self.opened.append(Opened(port, number, by_frame[sent], first))
         self.node.arrives("a", answer(by_frame[sent], tcp(TARGET, port, SYN | ACK)))
 
     def _behind(self, number: int) -> int:
-        """Versions that were told of and perhaps not in force."""
+        """Versions that were sent and are perhaps not in force yet."""
         return sum(event > self.acknowledged.events for event, _ in self.versions[number])
 
     def go_on(self, which: Opened) -> bool:
-        """Whether a connection goes on: never to a dead endpoint, always to one that stays."""
+        """Whether a connection continues: never to a dead endpoint, always to one that stays."""
         possible = self.possible(which.service)
         sent = self.node.leaves("a", to_service(which.service, tcp(which.port, PORT, ACK)))
         if sent is None:
@@ -171,9 +171,11 @@ def steady_connections(node: NodeUnderTest) -> dict[int, Host]:
     ("services", "changes"),
     [(200, 400), pytest.param(5000, 2000, marks=pytest.mark.slow)],
 )
-def test_churn(node: NodeUnderTest, follower: Follower, services: int, changes: int) -> None:
-    """What is open to an endpoint that stays is never broken. Nothing is sent to an endpoint once it was
-    acknowledged that the endpoint is gone: not of what is open, not of what begins.
+def test_connections_survive_and_removed_endpoints_receive_nothing_under_churn(
+    node: NodeUnderTest, follower: Follower, services: int, changes: int
+) -> None:
+    """A connection to an endpoint that stays never breaks. Once the removal of an endpoint is
+    acknowledged, it receives no packet: neither of an open connection nor of a new one.
     """
     dice = random.Random(1)
     follower.tell(*told([*churning(services), *web(SECOND, C)]))

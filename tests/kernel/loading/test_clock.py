@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The datapath's clock: ticks that the loader has told the rate of."""
+"""The datapath's clock: the loader writes the rate of the kernel's ticks."""
 
 import struct
 import time
@@ -30,8 +30,8 @@ from tests.kernel.support.table_policy import ANY
 pytestmark = pytest.mark.kernel
 
 
-def test_the_ticks_keep_the_rate() -> None:
-    """Each look at the ticks lies between two at the clock, as a busy machine may come between."""
+def test_ticks_advance_at_the_written_rate() -> None:
+    """Each reading of the ticks lies between two of the clock, because a busy machine may delay it."""
     before, first, after = time.monotonic(), ticks.ticks(), time.monotonic()
     time.sleep(1)
     least, since = time.monotonic() - after, ticks.since(first)
@@ -40,7 +40,9 @@ def test_the_ticks_keep_the_rate() -> None:
 
 
 @pytest.mark.parametrize("rate", [100, 200, 250, 300, 500, 1000, 1024, 1200])
-def test_every_rate_is_told_by_the_resolution(rate: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_clock_resolution_gives_every_tick_rate(
+    rate: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """TICK_NSEC is whole nanoseconds, rounded."""
     resolution = (1_000_000_000 + rate // 2) // rate / 1e9
     monkeypatch.setattr(time, "clock_getres", lambda _clock: resolution)
@@ -62,7 +64,7 @@ def test_every_load_writes_the_rate(node: NodeUnderTest) -> None:
 
 
 @pytest.mark.parametrize("family", [4, 6])
-def test_without_a_rate_nothing_is_remembered(node: NodeUnderTest, family: int) -> None:
+def test_without_a_tick_rate_no_connection_is_recorded(node: NodeUnderTest, family: int) -> None:
     node.load(node.policy().allow("a", "b", ANY))
     _set(node, 0)
     assert node.sent_by("a", frame(A, B, tcp(1000, 80, SYN), family=family))

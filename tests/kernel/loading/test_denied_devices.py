@@ -78,7 +78,7 @@ FROM_POD = {
 def test_nothing_passes_a_device_without_an_endpoint(
     commands: Commands, wire: ServiceWire, mode: Mode
 ) -> None:
-    """The node's own frames neither: it is answered by no pod that has no policy."""
+    """The node's own frames do not pass either, so no pod without a policy answers the node."""
     node = commands.node
     new = NewPod(node, wire)
     mark = b"a frame of the node"
@@ -106,8 +106,10 @@ def test_nothing_passes_a_device_without_an_endpoint(
 
 
 @modes
-def test_neighbours_are_not_discovered(commands: Commands, wire: ServiceWire, mode: Mode) -> None:
-    """In either direction: no entry of a neighbour becomes reachable."""
+def test_no_neighbour_is_discovered_through_a_denied_device(
+    commands: Commands, wire: ServiceWire, mode: Mode
+) -> None:
+    """In either direction: no neighbour entry becomes reachable."""
     new = NewPod(commands.node, wire)
     for address in (NEW.ip4, NEW.ip6):
         ip("neigh", "del", address, "dev", DEVICE)
@@ -119,7 +121,7 @@ def test_neighbours_are_not_discovered(commands: Commands, wire: ServiceWire, mo
 
 
 def test_only_devices_without_an_endpoint_are_denied(commands: Commands) -> None:
-    """Not loopback, uplinks, pods' devices or our own, whatever the pattern says."""
+    """Whatever the pattern, not loopback, uplinks, devices of pods or of policyc."""
     node = commands.node
     node.node_addresses = (NODE.ip4, NODE.ip6)
     node.other_nodes = {"node-2": ("192.0.2.2",)}
@@ -138,7 +140,7 @@ def test_only_devices_without_an_endpoint_are_denied(commands: Commands) -> None
 
 
 @modes
-def test_a_load_that_knows_the_pod_leaves_its_hooks_where_they_are(
+def test_a_load_that_lists_the_pod_keeps_the_hooks_of_its_device(
     commands: Commands, monkeypatch: pytest.MonkeyPatch, mode: Mode
 ) -> None:
     node = commands.node
@@ -183,7 +185,9 @@ def test_a_pods_device_under_another_name_is_denied(commands: Commands) -> None:
 
 
 @modes
-def test_the_patterns_hold_until_an_empty_one(commands: Commands, mode: Mode) -> None:
+def test_patterns_stay_in_force_until_a_load_gives_an_empty_one(
+    commands: Commands, mode: Mode
+) -> None:
     node = commands.node
     for device in (DEVICE, "lxc1"):
         make_device(node, device)
@@ -197,14 +201,14 @@ def test_the_patterns_hold_until_an_empty_one(commands: Commands, mode: Mode) ->
     assert f"default deny of devices without an endpoint: {PATTERN} lxc?" in text
     load(commands, *DENY, "--attach", mode)
     assert denied(commands) == [DEVICE]
-    assert not is_hooked(node, "lxc1", mode), "no pattern names it any more"
+    assert not is_hooked(node, "lxc1", mode), "no pattern names the device any more"
     load(commands, "--deny-devices", "", "--attach", mode)
     assert denied(commands) == []
     assert not is_hooked(node, DEVICE, mode)
     assert "denied" not in load(commands, "--attach", mode)
 
 
-def test_what_was_a_pods_stays_denied_without_a_pattern(commands: Commands) -> None:
+def test_the_device_of_a_removed_pod_stays_denied_without_a_pattern(commands: Commands) -> None:
     node = commands.node
     load(commands, "--deny-devices", "pc?")
     entries = [endpoint("a", A, LOCAL["a"])]
@@ -242,7 +246,7 @@ def test_a_load_that_fails_denies_no_device(
 
 
 @pytest.mark.parametrize("given", [("a/b",), ("a b",), ("x:1",), (PATTERN, "")], ids=" ".join)
-def test_a_pattern_that_no_device_can_have_is_an_error(
+def test_a_pattern_that_matches_no_possible_name_is_an_error(
     commands: Commands, given: tuple[str, ...]
 ) -> None:
     options = [word for each in given for word in ("--deny-devices", each)]
@@ -261,7 +265,7 @@ def test_status_names_a_device_that_came_after_the_load(commands: Commands) -> N
     assert f"{DEVICE}: a hook is not attached" in commands.status("text")
 
 
-def test_a_lost_record_is_said_to_lose_the_patterns(commands: Commands) -> None:
+def test_the_loss_of_the_record_and_its_patterns_is_reported(commands: Commands) -> None:
     make_device(commands.node)
     load(commands, *DENY)
     for path in commands.records():

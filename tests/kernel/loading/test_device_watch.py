@@ -87,7 +87,7 @@ def test_a_device_that_appears_is_denied(commands: Commands, wire: ServiceWire, 
     assert denied(commands) == [DEVICE]
 
 
-def test_what_came_before_the_command_is_denied_when_it_begins(commands: Commands) -> None:
+def test_devices_that_exist_when_the_command_starts_are_denied(commands: Commands) -> None:
     load(commands, *DENY)
     make_device(commands.node)
     with following(commands):
@@ -107,13 +107,13 @@ def test_a_device_is_denied_when_it_gets_a_name_that_matches(
         becomes_denied(commands, DEVICE, mode, "the renamed device is denied")
         ip("link", "set", DEVICE, "down")
         ip("link", "set", DEVICE, "name", "tmp1")
-        assert is_denied(commands, "tmp1", mode), "and it is not open under the old name"
+        assert is_denied(commands, "tmp1", mode), "the device is not open under the old name"
         load(commands, "--attach", mode)
         assert denied(commands) == ["tmp1"]
 
 
-def test_a_pods_device_that_is_made_again_is_denied(commands: Commands) -> None:
-    """It is another device, of which the load knows nothing but the name."""
+def test_a_recreated_device_of_a_pod_is_denied(commands: Commands) -> None:
+    """It is a new device. The load knows only its name."""
     load(commands, *DENY, "--deny-devices", "pc?")
     with following(commands):
         ip("link", "del", "pcb")
@@ -160,7 +160,7 @@ def test_patterns_of_the_command_itself_are_remembered(commands: Commands, mode:
     assert denied_now(commands) == []
 
 
-def test_an_unload_meanwhile_takes_everything_off(commands: Commands) -> None:
+def test_an_unload_during_the_watch_detaches_all_hooks(commands: Commands) -> None:
     load(commands, *DENY)
     with following(commands):
         make_device(commands.node)
@@ -173,7 +173,7 @@ def test_an_unload_meanwhile_takes_everything_off(commands: Commands) -> None:
         becomes_denied(commands, "veth2222", "tcx", "after the new load")
 
 
-def test_there_is_nothing_to_follow(commands: Commands) -> None:
+def test_the_command_is_refused_without_devices_to_follow(commands: Commands) -> None:
     load(commands)
     follower = Follower(commands)
     assert follower.stop(0) == 2
@@ -181,10 +181,10 @@ def test_there_is_nothing_to_follow(commands: Commands) -> None:
 
 
 @pytest.mark.parametrize("words", [(), DENY], ids=["streams", "deny"])
-def test_a_wait_for_another_command_is_said_once(
+def test_a_wait_for_another_command_is_reported_once(
     commands: Commands, words: tuple[str, ...]
 ) -> None:
-    """And again where it waits again; what is no wait is silent."""
+    """A later wait is reported again. Without a wait there is no message."""
     load(commands)
     said = "note: a load is in progress; waiting until it ends\n"
     state = StateDir(commands.node.bpffs)
@@ -230,7 +230,7 @@ def take_away(commands: Commands, device: str, kind: str) -> None:
 
 
 @modes
-def test_a_hook_that_is_gone_is_said_and_put_back(commands: Commands, mode: Mode) -> None:
+def test_a_removed_hook_is_reported_and_reattached(commands: Commands, mode: Mode) -> None:
     node = commands.node
     load(commands, "--attach", mode)
     take_away(commands, "pca", mode)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a host lacks is said plainly, with what to do about it, and exit code 3."""
+"""A missing feature of the host is reported with its remedy and exit code 3."""
 
 import ctypes
 import os
@@ -62,18 +62,18 @@ def _without_mounts(step: Callable[[], object], *hide: str) -> Callable[[], obje
     return hidden
 
 
-def test_the_tests_can_hide_nothing_and_still_load(node: NodeUnderTest) -> None:
+def test_a_child_process_that_hides_no_mount_loads(node: NodeUnderTest) -> None:
     assert _said_in_child(_without_mounts(lambda: node.load(node.policy()))) == "nothing"
     node.unload()
 
 
-def test_a_kernel_without_btf(node: NodeUnderTest) -> None:
+def test_a_kernel_without_btf_is_reported(node: NodeUnderTest) -> None:
     said = _said_in_child(_without_mounts(lambda: node.load(node.policy()), "/sys/kernel/btf"))
     assert said.startswith("3 the kernel has no BTF: /sys/kernel/btf/vmlinux is missing")
     assert "CONFIG_DEBUG_INFO_BTF" in said
 
 
-def test_no_bpffs(node: NodeUnderTest, tmp_path: Path) -> None:
+def test_a_missing_bpffs_is_reported(node: NodeUnderTest, tmp_path: Path) -> None:
     node.bpffs = tmp_path / "elsewhere" / "policyc"
     with pytest.raises(HostError, match="is not in a bpf file system") as caught:
         node.load(node.policy())
@@ -81,7 +81,7 @@ def test_no_bpffs(node: NodeUnderTest, tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_no_bpffs_where_it_usually_is(node: NodeUnderTest) -> None:
+def test_a_bpffs_missing_at_its_usual_place_is_reported(node: NodeUnderTest) -> None:
     node.bpffs = Path("/sys/fs/bpf/policyc-test")
     said = _said_in_child(_without_mounts(lambda: node.load(node.policy()), "/sys/fs"))
     assert said.startswith("3 /sys/fs/bpf/policyc-test is not in a bpf file system")
@@ -98,7 +98,9 @@ def readable(node: NodeUnderTest) -> Iterator[tuple[Path, Path]]:
     shutil.rmtree(folder)
 
 
-def test_no_root(node: NodeUnderTest, readable: tuple[Path, Path]) -> None:
+def test_a_command_without_root_is_reported(
+    node: NodeUnderTest, readable: tuple[Path, Path]
+) -> None:
     def as_nobody() -> None:
         os.seteuid(65534)
         runtime.load(
@@ -115,7 +117,7 @@ def test_no_root(node: NodeUnderTest, readable: tuple[Path, Path]) -> None:
     assert _said_in_child(unload_as_nobody).startswith("3 this needs root")
 
 
-def test_a_kernel_that_is_too_old(node: NodeUnderTest) -> None:
+def test_a_kernel_that_is_too_old_is_reported(node: NodeUnderTest) -> None:
     with pytest.raises(HostError, match=r"the bundle needs Linux 99\.0 or later"):
         runtime.load(
             LoadRequest(
@@ -128,7 +130,7 @@ def test_a_kernel_that_is_too_old(node: NodeUnderTest) -> None:
         )
 
 
-def test_a_kernel_with_preempt_rt(
+def test_a_kernel_with_preempt_rt_is_reported(
     node: NodeUnderTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(host, "REALTIME", tmp_path / "realtime")
@@ -140,7 +142,9 @@ def test_a_kernel_with_preempt_rt(
     node.load(node.policy())
 
 
-def test_tcx_on_a_kernel_without_it(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tcx_is_refused_on_a_kernel_without_tcx(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     absent = features.Feature("attaching by tcx links", "6.6", lambda: False)
     monkeypatch.setattr(features, "TCX", absent)
     with pytest.raises(HostError, match=r"attaching by tcx links needs Linux 6\.6, this is"):
@@ -154,7 +158,7 @@ def test_the_probe_for_tcx_agrees_with_the_kernels_version() -> None:
     assert features.TCX.is_there() == ((major, minor) >= (6, 6))
 
 
-def test_the_verifiers_words_are_in_the_error_and_its_log_one_flag_away(
+def test_the_error_quotes_the_verifier_and_names_the_flag_for_the_log(
     node: NodeUnderTest,
     variant: Callable[..., Path],
     monkeypatch: pytest.MonkeyPatch,

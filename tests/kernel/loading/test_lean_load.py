@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a load and a status import: half of the time of a small load was the import of pyroute2."""
+"""The imports of load and status: pyroute2 took half of the time of a small load."""
 
 import json
 import re
@@ -41,7 +41,7 @@ def _heavy_modules(arguments: list[str]) -> list[str]:
     return [name for name in modules if HEAVY.fullmatch(name)]
 
 
-def test_a_load_and_a_status_import_nothing_heavy(node: NodeUnderTest, tmp_path: Path) -> None:
+def test_load_and_status_import_no_slow_module(node: NodeUnderTest, tmp_path: Path) -> None:
     node.node_addresses = ()
     bundle = compiled(tmp_path, policy_for_web("podSelector: {}"))
     bpffs = ["--bpffs", str(node.bpffs)]
@@ -56,7 +56,7 @@ def test_a_load_and_a_status_import_nothing_heavy(node: NodeUnderTest, tmp_path:
         assert _heavy_modules(["node", "unload", *bpffs]) == []
 
 
-def test_the_pattern_knows_what_is_heavy() -> None:
+def test_the_pattern_matches_slow_modules() -> None:
     done = subprocess.run(
         [sys.executable, "-c", "import json, sys, pyroute2; print(json.dumps(list(sys.modules)))"],
         capture_output=True, text=True, check=True,

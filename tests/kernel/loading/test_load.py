@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loading, replacing, failing, unloading: one generation is in force at any time, or none."""
+"""Load, replace, fail, unload: at any time one generation is in force, or none."""
 
 import shutil
 import struct
@@ -61,7 +61,7 @@ def _endpoint_keys(node: NodeUnderTest, name: str) -> set[bytes]:
     return {key for table, key in held if table == name}
 
 
-def test_status_tells_what_was_loaded(node: NodeUnderTest) -> None:
+def test_status_shows_the_loaded_bundle(node: NodeUnderTest) -> None:
     node.node_addresses = ()
     assert node.status() is None
     loaded = node.load(node.policy().allow("a", "b", ANY))
@@ -228,10 +228,10 @@ FAILURES = [
 @pytest.mark.parametrize(
     ("fail", "message"), [c[1:] for c in FAILURES], ids=[c[0] for c in FAILURES]
 )
-def test_after_a_load_that_failed_because(
+def test_the_previous_generation_stays_after_a_load_that_failed_because(
     node: NodeUnderTest, variant: Callable[..., Path], fail: Callable[..., None], message: str
 ) -> None:
-    """... the generation before goes on, and nothing of the other is left."""
+    """Nothing of the failed generation is left."""
     node.load(node.policy().allow("a", "b", tcp_port(80)))
     before = node.status()
     pins = _pins(node)
@@ -254,10 +254,9 @@ FIRST = [case for case in FAILURES if case[1] is not _fail_by_other_maps]
 
 
 @pytest.mark.parametrize(("fail", "message"), [c[1:] for c in FIRST], ids=[c[0] for c in FIRST])
-def test_after_a_first_load_that_failed_because(
+def test_nothing_is_left_after_a_first_load_that_failed_because(
     node: NodeUnderTest, variant: Callable[..., Path], fail: Callable[..., None], message: str
 ) -> None:
-    """... there is nothing at all."""
     with pytest.raises(NodeError, match=message):
         fail(node, variant)
     assert node.status() is None
@@ -265,7 +264,7 @@ def test_after_a_first_load_that_failed_because(
     assert not list(node.state_root.rglob("*.json"))
 
 
-def test_a_load_that_was_killed_is_cleared_away_by_the_next(
+def test_the_next_load_clears_the_remains_of_a_killed_load(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node.load(node.policy().allow("a", "b", tcp_port(80)))
@@ -284,7 +283,7 @@ def test_a_load_that_was_killed_is_cleared_away_by_the_next(
     assert not node.sent_by("a", frame(A, B, tcp(1000, 80, SYN)))
 
 
-def test_a_lost_record_costs_nothing_but_status(node: NodeUnderTest) -> None:
+def test_a_lost_record_affects_only_status(node: NodeUnderTest) -> None:
     """The kernel knows what is attached and which ids are taken."""
     node.node_addresses = ()
     policy = node.policy().allow("a", "b", tcp_port(80))
@@ -312,7 +311,7 @@ def _attached(node: NodeUnderTest) -> bool:
 
 
 def test_replacing_loses_no_packet(node: NodeUnderTest) -> None:
-    """Known connections and new ones, on one CPU while the other loads."""
+    """Established and new connections, on one CPU while another loads."""
     policy = node.policy().allow("a", "b", ANY)
     node.load(policy)
     assert node.sent_by("a", frame(A, B, tcp(1000, 80, SYN)))
@@ -342,7 +341,7 @@ def test_replacing_loses_no_packet(node: NodeUnderTest) -> None:
     assert verdicts["pass"] > 1000
 
 
-def test_two_commands_at_once_are_one_too_many(node: NodeUnderTest) -> None:
+def test_a_second_concurrent_command_is_refused(node: NodeUnderTest) -> None:
     with (
         StateDir(node.bpffs, node.state_root).lock(),
         pytest.raises(HostError, match="another `policyc node` command"),
@@ -362,7 +361,7 @@ def test_unload_is_idempotent(node: NodeUnderTest) -> None:
 
 
 def test_a_bpffs_mounted_at_the_root_itself_is_kept(node: NodeUnderTest, tmp_path: Path) -> None:
-    """The folders that tc makes there are passed over."""
+    """The folders that tc makes there are ignored."""
     at_mount = NodeUnderTest(tmp_path, node.objects, node.bpffs.parent)
     at_mount.ifindex = node.ifindex
     (node.bpffs.parent / "tc" / "globals").mkdir(parents=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that were killed half way, or had no room for their records."""
+"""Commands that were killed half way, or had no space for their records."""
 
 import shutil
 import subprocess
@@ -50,7 +50,7 @@ mended = pytest.mark.parametrize("then", ["load", "unload"])
 
 
 @mended
-def test_a_first_load_killed_at_its_switch(
+def test_the_next_command_repairs_a_first_load_killed_at_its_switch(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, then: str
 ) -> None:
     def step() -> None:
@@ -63,7 +63,7 @@ def test_a_first_load_killed_at_its_switch(
 
 
 @mended
-def test_a_load_killed_when_the_old_hook_is_aside_and_the_new_not_pinned(
+def test_the_next_command_repairs_a_load_killed_between_two_hooks(
     node: NodeUnderTest, variant: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, then: str
 ) -> None:
     other = variant("other", {"sender.h": ("!= PC_MAC_LEN ||", "!= 6 ||"),
@@ -80,7 +80,7 @@ def test_a_load_killed_when_the_old_hook_is_aside_and_the_new_not_pinned(
 
 
 @mended
-def test_an_unload_killed_among_its_pins(
+def test_the_next_command_repairs_a_killed_unload(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, then: str
 ) -> None:
     node.load(node.policy())
@@ -101,7 +101,7 @@ def test_an_unload_killed_among_its_pins(
     _is_said_and_mended(node, then)
 
 
-def test_a_state_directory_that_is_full(node: NodeUnderTest) -> None:
+def test_a_full_state_directory_is_reported(node: NodeUnderTest) -> None:
     node.state_root.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(node.state_root)]
     subprocess.run(mount, check=True)

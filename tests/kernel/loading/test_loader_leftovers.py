@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What earlier loads left on devices: kept where a device lost its pod, else found and taken off."""
+"""Hooks of earlier loads: kept where a device lost its pod, otherwise found and detached."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -88,7 +88,7 @@ def test_a_device_whose_pod_left_the_file_stays_filtered(node: NodeUnderTest, mo
 
 
 @modes
-def test_a_device_that_went_after_its_pod_is_forgotten(node: NodeUnderTest, mode: Mode) -> None:
+def test_a_device_removed_after_its_pod_is_forgotten(node: NodeUnderTest, mode: Mode) -> None:
     node.load(node.policy(), mode=mode)
     loaded = node.load(node.policy(), mode=mode, entries=ONLY_A)
     assert [each.interface for each in loaded.generation.former] == ["pcb"]
@@ -120,10 +120,10 @@ def test_hooks_without_a_pod_are_replaced_with_the_others(
 
 @pytest.mark.parametrize(("before", "after"), [("tcx", "clsact"), ("clsact", "tcx")])
 @pytest.mark.parametrize("then", ["load", "unload"])
-def test_a_load_killed_between_switch_and_sweep(
+def test_the_sweep_of_a_load_killed_after_its_switch_is_completed(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, before: Mode, after: Mode, then: str
 ) -> None:
-    """What it had to take off is on record."""
+    """The record lists what the load had to detach."""
     node.load(node.policy(), mode=before)
     _killed(lambda: node.load(node.policy(), mode=after), "sweep", leftovers, monkeypatch)
     node.n_bundles += 1
@@ -136,10 +136,10 @@ def test_a_load_killed_between_switch_and_sweep(
 
 
 @modes
-def test_a_load_killed_before_the_switch(
+def test_hooks_of_a_load_killed_before_its_switch_are_removed(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, mode: Mode
 ) -> None:
-    """The record in force does not know of its hooks."""
+    """The record in force does not list the hooks."""
     node.load(node.policy(), mode="tcx", entries=ONLY_A)
     _killed(lambda: node.load(node.policy(), mode=mode), "store", switch, monkeypatch)
     node.n_bundles += 1
@@ -152,7 +152,7 @@ def test_a_load_killed_before_the_switch(
 
 @modes
 @pytest.mark.parametrize("then", ["load", "unload"])
-def test_a_device_without_a_pod_when_the_record_is_lost(
+def test_a_device_without_a_pod_is_found_when_the_record_is_lost(
     node: NodeUnderTest, mode: Mode, then: str
 ) -> None:
     node.load(node.policy(), mode=mode)
@@ -177,8 +177,8 @@ def test_a_device_that_was_renamed_keeps_its_hooks(node: NodeUnderTest, mode: Mo
     ip("link", "set", "pcbb", "name", "pcb")
 
 
-def test_a_link_that_another_release_has_pinned_is_taken_off(node: NodeUnderTest) -> None:
-    """Its program is none that this release attaches: no load fails for it, and none leaves it."""
+def test_a_link_pinned_by_another_release_is_removed(node: NodeUnderTest) -> None:
+    """No load of this release fails because of such a link, and every load removes it."""
     node.load(node.policy(), mode="tcx")
     strange = node.pins.link(node.ifindex["pcb"], "pc_from_elsewhere")
     with bpf_syscall.obj_get(node.pins.hook("pc_from_pod")) as fd:
@@ -224,7 +224,7 @@ class _Counted:
 
 
 @modes
-def test_a_device_may_go_at_any_step_of_an_unload(node: NodeUnderTest, mode: Mode) -> None:
+def test_a_device_may_disappear_at_any_step_of_an_unload(node: NodeUnderTest, mode: Mode) -> None:
     def unload(step: int) -> int:
         with pytest.MonkeyPatch.context() as patch:
             vanishing = _Vanishing(patch, "pcb", step)

@@ -47,7 +47,7 @@ def test_a_command_from_another_namespace_is_refused(node: NodeUnderTest, comman
     assert node.unload()
 
 
-def test_unload_of_a_namespace_that_is_no_more(node: NodeUnderTest) -> None:
+def test_unload_works_after_its_namespace_was_deleted(node: NodeUnderTest) -> None:
     with own_network():
         other = NodeUnderTest(node.folder, node.objects, node.bpffs)
         other.make_devices()

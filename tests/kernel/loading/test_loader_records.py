@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records of a load that cannot be used any more: every command still works, or says what would."""
+"""Unusable records of a load: every command still works, or reports what would."""
 
 import json
 from collections.abc import Callable
@@ -59,7 +59,7 @@ def _record(node: NodeUnderTest) -> Path:
     return next(node.state_root.rglob("generation-1.json"))
 
 
-def test_status_tells_of_a_record_that_cannot_be_used(node: NodeUnderTest, damage: Damage) -> None:
+def test_status_reports_an_unusable_record(node: NodeUnderTest, damage: Damage) -> None:
     node.load(node.policy())
     damage(_record(node))
     with pytest.raises(HostError, match="cannot be used") as caught:
@@ -67,7 +67,7 @@ def test_status_tells_of_a_record_that_cannot_be_used(node: NodeUnderTest, damag
     assert "load again, or unload" in caught.value.hint
 
 
-def test_load_goes_on_without_the_record(node: NodeUnderTest, damage: Damage) -> None:
+def test_load_works_without_the_record(node: NodeUnderTest, damage: Damage) -> None:
     node.load(node.policy().allow("a", "b", tcp_port(80)))
     damage(_record(node))
     node.load(node.policy().allow("a", "b", tcp_port(81)))
@@ -80,7 +80,7 @@ def test_load_goes_on_without_the_record(node: NodeUnderTest, damage: Damage) ->
 
 
 @pytest.mark.parametrize("mode", ["tcx", "clsact"])
-def test_unload_goes_on_without_the_record(node: NodeUnderTest, damage: Damage, mode: Mode) -> None:
+def test_unload_works_without_the_record(node: NodeUnderTest, damage: Damage, mode: Mode) -> None:
     node.load(node.policy(), mode=mode)
     damage(_record(node))
     assert node.unload()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`node load --missing-devices skip`: a pod whose device is gone, or goes while it is attached to."""
+"""`node load --missing-devices skip`: a pod's device is missing, or disappears during the load."""
 
 import json
 from collections.abc import Callable
@@ -53,7 +53,7 @@ def _passes(node: NodeUnderTest) -> TablePolicy:
 
 
 @modes
-def test_a_load_goes_on_without_the_device_of_one_pod(commands: Commands, mode: Mode) -> None:
+def test_a_load_works_without_the_device_of_one_pod(commands: Commands, mode: Mode) -> None:
     node = commands.node
     ip("link", "del", "pcb")
     code, said = commands.load(_passes(node), "--attach", mode)
@@ -80,8 +80,8 @@ def test_status_shows_the_pods_without_a_device(commands: Commands) -> None:
     assert "pcb (missing)" in text
 
 
-def test_the_address_of_such_a_pod_stays_a_pods(commands: Commands) -> None:
-    """The policy allows shop/b, so what claims its address from elsewhere must not pass."""
+def test_the_address_of_a_pod_without_a_device_stays_protected(commands: Commands) -> None:
+    """Policy allows shop/b, so packets with its address from elsewhere must not pass."""
     node = commands.node
     ip("link", "del", "pcb")
     assert commands.load(_passes(node), *_skip("tcx"))[0] == 0
@@ -93,7 +93,7 @@ def test_the_address_of_such_a_pod_stays_a_pods(commands: Commands) -> None:
 
 
 @modes
-def test_a_device_that_comes_back_belongs_to_its_pod_again(commands: Commands, mode: Mode) -> None:
+def test_a_recreated_device_belongs_to_its_pod_again(commands: Commands, mode: Mode) -> None:
     node = commands.node
     assert commands.load(_passes(node), *_skip(mode))[0] == 0
     before = {each["name"]: each["id"] for each in json.loads(commands.status())["endpoints"]}
@@ -149,7 +149,7 @@ def _goes_before(step: Step, patch: pytest.MonkeyPatch, device: str = "pcb") -> 
 
 
 @pytest.mark.parametrize(("mode", "step"), FIRST_LOAD, ids=map(" at ".join, FIRST_LOAD))
-def test_a_device_goes_during_the_first_load(
+def test_the_first_load_skips_a_device_that_disappears(
     commands: Commands, monkeypatch: pytest.MonkeyPatch, mode: Mode, step: str
 ) -> None:
     node = commands.node
@@ -167,10 +167,10 @@ def test_a_device_goes_during_the_first_load(
 
 @modes
 @pytest.mark.parametrize("step", ["record", "switch"])
-def test_a_device_goes_after_it_was_attached_to(
+def test_a_device_that_disappears_after_its_attachment_is_missed_by_the_next_load(
     commands: Commands, monkeypatch: pytest.MonkeyPatch, mode: Mode, step: str
 ) -> None:
-    """The next load misses it; this one is as if the device had gone right after it."""
+    """To this load, the device disappears right after its end."""
     where: Step = (StateDir, "write", 0) if step == "record" else (switch, "store", 0)
     gone = _goes_before(where, monkeypatch)
     code, said = commands.load(_passes(commands.node), *_skip(mode))
@@ -181,7 +181,7 @@ def test_a_device_goes_after_it_was_attached_to(
 
 @modes
 @pytest.mark.parametrize("step", ["endpoints", pytest.param("attaching", marks=pytest.mark.slow)])
-def test_a_device_goes_during_a_later_load_with_other_hooks(
+def test_a_later_load_with_other_hooks_skips_a_device_that_disappears(
     commands: Commands, variant: Callable[..., Path], monkeypatch: pytest.MonkeyPatch,
     mode: Mode, step: str,
 ) -> None:  # fmt: skip
@@ -198,7 +198,7 @@ def test_a_device_goes_during_a_later_load_with_other_hooks(
 
 
 @modes
-def test_without_the_option_a_device_that_goes_refuses_the_load(
+def test_without_the_option_a_load_is_refused_when_a_device_disappears(
     commands: Commands, monkeypatch: pytest.MonkeyPatch, mode: Mode
 ) -> None:
     assert _goes_before((attach, "attach", 1), monkeypatch) == []

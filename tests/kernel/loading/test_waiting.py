@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands while another one is at work: those that change the node wait, `node status` says so."""
+"""Concurrent commands: those that change the node wait, and `node status` says so."""
 
 import json
 import os
@@ -41,7 +41,7 @@ SCHEMA = Path(__file__).parents[3] / "docs" / "schemas" / "node-status-v1.schema
 
 
 class Held:
-    """A command in a child process, which stops before a step until it is told to go on."""
+    """A command in a child process, which stops before a step until the test lets it continue."""
 
     def __init__(
         self, command: Callable[[], int], patch: Callable[[Callable[[], None]], None]
@@ -143,7 +143,7 @@ def commands(
     policyc(["node", "unload", *made.bpffs])
 
 
-def test_status_during_the_first_load(commands: Commands) -> None:
+def test_status_reports_a_first_load_in_progress(commands: Commands) -> None:
     with commands.held_load():
         code, out, _ = commands.says("node", "status")
         assert code == 0
@@ -168,7 +168,7 @@ def test_status_during_a_later_load_shows_the_policy_in_force(commands: Commands
     assert commands.status()["epoch"] == 2
 
 
-def test_a_first_load_that_died_is_half_loaded(commands: Commands) -> None:
+def test_status_reports_a_killed_first_load_as_half_loaded(commands: Commands) -> None:
     with commands.held_load() as held:
         held.kill()
         code, _, err = commands.says("node", "status")
@@ -178,7 +178,7 @@ def test_a_first_load_that_died_is_half_loaded(commands: Commands) -> None:
 
 
 def _waited(command: Callable[[], tuple[int, str, str]], held: Held) -> tuple[int, str, str]:
-    """Runs a command; the one that it waits for goes on a moment later."""
+    """Runs a command. The command that it waits for continues a moment later."""
     later = threading.Timer(0.3, held.go_on)
     later.start()
     try:
@@ -221,7 +221,7 @@ def test_a_wait_is_bounded(commands: Commands) -> None:
 
 
 def test_a_status_makes_no_load_fail(commands: Commands) -> None:
-    """Status looks at the lock; a load that does not wait at all comes between."""
+    """Status takes the lock briefly. A load without a wait comes in between."""
     command = [*commands.load_command(commands.node.policy()), "--wait", "0"]
     state = StateDir(commands.node.bpffs, DEFAULT_ROOT)
     stop = threading.Event()
@@ -244,7 +244,7 @@ def test_a_status_makes_no_load_fail(commands: Commands) -> None:
 
 @pytest.mark.parametrize("again", ["load", "unload"])
 def test_status_while_generations_change_is_never_an_error(commands: Commands, again: str) -> None:
-    """Records and pins of a generation go while status reads them."""
+    """Records and pins of a generation disappear while status reads them."""
     load = commands.load_command(commands.node.policy())
     assert policyc(load) == 0
 

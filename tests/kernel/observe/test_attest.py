@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`policyc node attest`: what was tampered with on a node is found and named, and nothing else is."""
+"""`policyc node attest` reports what was tampered with on a node, and nothing else."""
 
 import json
 import struct
@@ -119,17 +119,19 @@ class OnANode:
         self.lab.__exit__(*failure)
 
 
-def test_what_was_loaded_is_attested(running: Running, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_loaded_bundle_is_attested(running: Running, capfd: pytest.CaptureFixture[str]) -> None:
     assert running.attest(capfd) == (0, [])
     assert running.load("--forwarding", "stack") == 0
     assert running.attest(capfd) == (0, [])
 
 
 @pytest.mark.slow
-def test_so_is_a_bundle_of_a_cluster_with_its_proof(
+def test_a_bundle_of_a_cluster_is_attested_with_its_proof(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Proved first from the same policies and cluster; those of one namespace take less time."""
+    """It is proved first from the same policies and cluster. Policies of one namespace take less
+    time.
+    """
     policies, cluster = str(SHOP / "policies" / "payments.yaml"), str(SHOP / "cluster")
     given = ["-f", policies, "--cluster", cluster]
     with OnANode(tmp_path, compiled(tmp_path / "bundle", *given)) as running:
@@ -148,7 +150,7 @@ def set_word(pin: Path, key: bytes, word: int) -> None:
 @pytest.mark.parametrize(
     ("name", "index"), [("pc_cells_in", 0), ("pc_cells_in", 130), ("pc_nodes", 3), ("pc_class", 1)]
 )
-def test_a_tampered_entry_is_named(
+def test_attest_reports_a_tampered_entry(
     running: Running, name: str, index: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     set_word(running.maps / name, struct.pack("=I", index), 0xC0000000)
@@ -159,17 +161,19 @@ def test_a_tampered_entry_is_named(
     assert ("payments/" in faults[0]) == (name == "pc_class")
 
 
-def test_an_entry_of_nobody_is_named(running: Running, capfd: pytest.CaptureFixture[str]) -> None:
-    """Whoever gets the id 77 would be in a class."""
+def test_attest_reports_an_entry_for_an_unused_id(
+    running: Running, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A pod that got the id 77 would be in a class."""
     set_word(running.maps / "pc_class", struct.pack("=I", 77), 5)
     code, faults = running.attest(capfd)
     assert code == 1 and [fault.partition(":")[0] for fault in faults] == ["pc_class[77]"]
 
 
-def test_the_class_of_a_pod_that_has_gone_is_named(
+def test_attest_reports_the_class_of_a_removed_pod(
     running: Running, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The load has taken it away. Left there, it would be the class of the pod that gets the id next."""
+    """The load deleted it. If left, it would be the class of the next pod with that id."""
     before = classes(running)
     file = json.loads(running.endpoints.read_text())
     file["endpoints"].pop()
@@ -195,7 +199,9 @@ def classes(running: Running) -> dict[int, bytes]:
     return {ident: value for ident, value in values.items() if any(value)}
 
 
-def test_a_foreign_device_is_named(running: Running, capfd: pytest.CaptureFixture[str]) -> None:
+def test_attest_reports_a_foreign_device(
+    running: Running, capfd: pytest.CaptureFixture[str]
+) -> None:
     with bpf_syscall.obj_get(running.pins.map("pc_if")) as fd:
         size = bpf_syscall.map_info(fd).value_size
         bpf_syscall.map_update(fd, struct.pack("=I", 4000), bytes(size))
@@ -205,7 +211,7 @@ def test_a_foreign_device_is_named(running: Running, capfd: pytest.CaptureFixtur
     assert "expected no endpoint" in faults[0]
 
 
-def test_pods_that_the_file_no_longer_has_are_foreign(
+def test_attest_reports_pods_that_the_file_no_longer_lists(
     running: Running, capfd: pytest.CaptureFixture[str]
 ) -> None:
     file = json.loads(running.endpoints.read_text())
@@ -218,10 +224,10 @@ def test_pods_that_the_file_no_longer_has_are_foreign(
         assert any(fault.startswith(name) for fault in faults), name
 
 
-def test_a_swapped_policy_program_is_named(
+def test_attest_reports_a_swapped_first_packet_program(
     running: Running, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The program of no policies at all, in the slot in force."""
+    """The program of an empty policy set, in the slot in force."""
     (tmp_path / "other.yaml").write_text(POLICIES.replace("port: 80, endPort: 90", "port: 81"))
     other = compiled(
         tmp_path / "other", "-f", str(tmp_path / "other.yaml"), "--rule-counters", "none"
@@ -240,10 +246,10 @@ def put_into_slot(running: Running, slot: int, program: int) -> None:
         bpf_syscall.map_update(fd, struct.pack("=I", slot), struct.pack("=I", program))
 
 
-def test_the_same_program_over_other_tables_is_named(
+def test_attest_reports_the_same_program_over_other_tables(
     running: Running, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Its tag is right; but it reads tables that nobody filled."""
+    """Its tag is right, but it reads empty tables."""
     word = switch.read(running.pins.map("pc_state"))
     with Object(running.bundle / POLICY_OBJECT, running.pins.maps) as loaded:
         loaded.load()
@@ -253,7 +259,7 @@ def test_the_same_program_over_other_tables_is_named(
     assert all("uses a map that is not pinned here" in fault for fault in faults)
 
 
-def test_an_empty_slot_is_named(running: Running, capfd: pytest.CaptureFixture[str]) -> None:
+def test_attest_reports_an_empty_slot(running: Running, capfd: pytest.CaptureFixture[str]) -> None:
     word = switch.read(running.pins.map("pc_state"))
     with bpf_syscall.obj_get(running.pins.map("pc_policy")) as fd:
         bpf_syscall.map_delete(fd, struct.pack("=I", word.slot))
@@ -262,7 +268,7 @@ def test_an_empty_slot_is_named(running: Running, capfd: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize("is_asked", [False, True], ids=["silence", "resets"])
-def test_resets_that_the_load_did_not_ask_for_are_named(
+def test_attest_reports_resets_that_the_load_did_not_enable(
     running: Running, is_asked: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert running.load(*["--reset-revoked"] * is_asked) == 0
@@ -279,10 +285,10 @@ def test_resets_that_the_load_did_not_ask_for_are_named(
 
 
 @pytest.mark.parametrize("folder", ["generation", "maps"])
-def test_so_it_is_if_somebody_pins_those_tables(
+def test_attest_reports_other_tables_that_are_pinned(
     running: Running, folder: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Under names that nobody uses, or in the place of the right ones."""
+    """Under unused names, or in the place of the right ones."""
     word = switch.read(running.pins.map("pc_state"))
     where = running.maps if folder == "generation" else running.pins.maps
     with Object(running.bundle / POLICY_OBJECT, running.pins.maps) as loaded:
@@ -295,7 +301,7 @@ def test_so_it_is_if_somebody_pins_those_tables(
 
 
 @pytest.mark.parametrize("flag", ["has_host", "masquerades"])
-def test_the_word_in_force_is_compared(
+def test_attest_reports_a_changed_state_word(
     running: Running, flag: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     pin = running.pins.map("pc_state")
@@ -324,7 +330,7 @@ def swapped_hook(running: Running) -> None:
 
 
 def taken_off(running: Running) -> None:
-    """The first device's hook is detached, as by whoever may."""
+    """The first device's hook is detached, as by any process with CAP_NET_ADMIN."""
     link = sorted(running.pins.links.iterdir())[0]
     assert link.name.endswith(tuple(hook.program for hook in attach.HOOKS))
     with bpf_syscall.obj_get(link) as fd:
@@ -339,7 +345,7 @@ def taken_off(running: Running) -> None:
         (another_link, "is not attached"),
     ],
 )
-def test_hooks_are_those_of_the_bundle(
+def test_attest_reports_hooks_that_are_not_the_bundles(
     running: Running,
     tamper: Callable[[Running], None],
     said: str,
@@ -350,7 +356,7 @@ def test_hooks_are_those_of_the_bundle(
     assert code == 1 and len(faults) == 1 and said in faults[0]
 
 
-def test_another_bundle_is_not_what_runs(
+def test_attest_reports_another_bundle_than_the_loaded_one(
     running: Running, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "other.yaml").write_text(POLICIES.replace("port: 80, endPort: 90", "port: 81"))
@@ -359,7 +365,7 @@ def test_another_bundle_is_not_what_runs(
     assert code == 1 and any(fault.startswith("pc_") for fault in faults)
 
 
-def test_it_proves_first_where_asked(
+def test_attest_proves_the_bundle_first_with_reprove(
     running: Running, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "other.yaml").write_text(POLICIES.replace("port: 80, endPort: 90", "port: 81"))
@@ -369,7 +375,9 @@ def test_it_proves_first_where_asked(
     assert running.here([*given, "--reprove-cluster", "x"]) == 2
 
 
-def test_nothing_is_loaded(running: Running, capfd: pytest.CaptureFixture[str]) -> None:
+def test_attest_reports_that_nothing_is_loaded(
+    running: Running, capfd: pytest.CaptureFixture[str]
+) -> None:
     assert running.here(["node", "unload"]) == 0
     given = ["node", "attest", str(running.bundle), "--endpoints", str(running.endpoints)]
     assert running.here(given) == 3

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`log` and `audit`: what is written of which packets, how much at most, and who reads it."""
+"""`log` and `audit`: the events of packets, the bound on their number, and the reader."""
 
 import json
 import re
@@ -246,7 +246,7 @@ def syns(source: Host, target: Host, port: int, sports: range, family: int = 4) 
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_an_event_says_all_there_is_to_know_of_a_first_packet(noting: Noting, family: int) -> None:
+def test_an_event_holds_every_field_of_a_first_packet(noting: Noting, family: int) -> None:
     web = noting.host("web")
     before = time.time()
     assert noting.verdicts(syns(OUTSIDE, web, 80, range(4000, 4001), family)) == [NEXT]
@@ -282,7 +282,9 @@ def test_an_event_says_all_there_is_to_know_of_a_first_packet(noting: Noting, fa
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_what_goes_on_and_what_no_rule_logs_makes_no_event(noting: Noting, family: int) -> None:
+def test_established_connections_and_rules_without_log_make_no_event(
+    noting: Noting, family: int
+) -> None:
     web = noting.host("web")
     sports = range(4100, 4103)
     assert noting.verdicts(syns(OUTSIDE, web, 80, sports, family)) == [NEXT] * 3
@@ -298,7 +300,7 @@ def test_what_goes_on_and_what_no_rule_logs_makes_no_event(noting: Noting, famil
     assert noting.events() == []
 
 
-def test_every_action_is_told_with_its_reason(noting: Noting) -> None:
+def test_every_action_is_reported_with_its_reason(noting: Noting) -> None:
     web = noting.host("web")
     ports = [(81, DROP), (22, REDIRECT), (83, NEXT), (83, NEXT), (83, DROP)]
     for sport, (port, verdict) in enumerate(ports, 5000):
@@ -326,9 +328,7 @@ def test_an_echo_has_a_type_and_no_ports(
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_both_ends_are_in_one_event_and_notes_are_in_the_order_in_which_they_were_made(
-    noting: Noting, family: int
-) -> None:
+def test_one_event_holds_both_ends_and_notes_in_order(noting: Noting, family: int) -> None:
     web, cart = noting.host("web"), noting.host("cart")
     assert noting.verdicts(syns(web, cart, 8080, range(6000, 6001), family), "pc_from_pod") == [
         NEXT
@@ -348,7 +348,7 @@ def test_both_ends_are_in_one_event_and_notes_are_in_the_order_in_which_they_wer
     assert event.ingress is not None and event.ingress.notes
 
 
-def test_calico_s_log_goes_on_to_the_next_rule(noting: Noting) -> None:
+def test_a_log_rule_of_calico_continues_with_the_next_rule(noting: Noting) -> None:
     cart = noting.host("cart")
     ports = (8081, 8082)
     frames = [packets.frame(cart, OUTSIDE, packets.tcp(7000, port, SYN)) for port in ports]
@@ -362,7 +362,7 @@ def test_calico_s_log_goes_on_to_the_next_rule(noting: Noting) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_translated_packet_is_told_with_the_service_and_the_endpoint(
+def test_the_event_of_a_translated_packet_names_the_service_and_the_endpoint(
     noting: Noting, family: int
 ) -> None:
     web, cart = noting.host("web"), noting.host("cart")
@@ -379,7 +379,7 @@ def test_a_translated_packet_is_told_with_the_service_and_the_endpoint(
     noting.load()
 
 
-def test_a_connection_that_another_load_asks_about_again_is_told_again(noting: Noting) -> None:
+def test_a_connection_decided_again_after_a_load_makes_another_event(noting: Noting) -> None:
     web = noting.host("web")
     assert noting.verdicts(syns(OUTSIDE, web, 80, range(4200, 4201))) == [NEXT]
     assert [event.again for event in noting.events()] == [False]
@@ -392,7 +392,7 @@ def test_a_connection_that_another_load_asks_about_again_is_told_again(noting: N
     assert ends == (OUTSIDE.ip4, 4200, "shop/web", 80)
 
 
-def test_rules_that_make_notes_count_what_met_them(noting: Noting) -> None:
+def test_rules_that_make_notes_count_their_packets(noting: Noting) -> None:
     web = noting.host("web")
     for port, n in ((80, 2), (81, 3), (82, 4)):
         noting.verdicts(syns(OUTSIDE, web, port, range(100, 100 + n)))
@@ -406,7 +406,7 @@ def test_rules_that_make_notes_count_what_met_them(noting: Noting) -> None:
 
 
 def flood(noting: Noting, sender: str, n: int = 3000) -> None:
-    """First packets of a client outside, or of pod cart, that a rule of web denies and logs."""
+    """First packets of an external client, or of pod cart, that a rule of web denies and logs."""
     web, ports = noting.host("web"), range(1000, 1000 + n)
     if sender == "a pod":
         frames = syns(noting.host("cart"), web, 81, ports)
@@ -423,7 +423,7 @@ def refused(noting: Noting, sender: str) -> int:
 
 
 @pytest.mark.parametrize("sender", AT_ONCE)
-def test_a_flood_has_no_more_events_than_its_share_and_every_other_one_is_counted(
+def test_a_flood_gets_a_bounded_share_of_events_and_the_rest_is_counted(
     noting: Noting, sender: str
 ) -> None:
     before = refused(noting, sender)
@@ -443,7 +443,9 @@ def test_a_flood_has_no_more_events_than_its_share_and_every_other_one_is_counte
 
 
 @pytest.mark.parametrize("sender", AT_ONCE)
-def test_a_flood_of_one_takes_no_event_of_another(noting: Noting, sender: str) -> None:
+def test_a_flood_of_one_source_takes_no_event_of_another_source(
+    noting: Noting, sender: str
+) -> None:
     flood(noting, sender)
     written, _, _ = noting.counts()
     flood(noting, next(each for each in AT_ONCE if each != sender), 1)
@@ -459,7 +461,7 @@ def test_a_flood_of_a_pod_takes_no_event_of_another_pod(noting: Noting) -> None:
     assert (written - before[0], withheld, lost) == (1, before[1], 0)
 
 
-def test_without_a_reader_packets_pass_and_what_is_lost_is_counted_and_said(
+def test_without_a_reader_packets_pass_and_lost_events_are_counted(
     noting: Noting,
 ) -> None:
     web, sport = noting.host("web"), 1000
@@ -494,7 +496,7 @@ def connect(noting: Noting, port: int, n: int = 1) -> None:
     call(work, namespace=noting.lab.ends["external"].namespace)
 
 
-def test_the_command_prints_what_crosses_the_wire(noting: Noting) -> None:
+def test_the_command_prints_events_of_packets_on_the_wire(noting: Noting) -> None:
     reader = noting.command("--format", "json", "--count", "2")
     connect(noting, 80)
     connect(noting, 81)
@@ -515,7 +517,7 @@ def check(lines: list[Any]) -> None:
         jsonschema.Draft202012Validator(schema).validate(line)
 
 
-def test_a_line_is_for_people(noting: Noting) -> None:
+def test_a_line_of_the_output_is_readable_text(noting: Noting) -> None:
     noting.verdicts(syns(OUTSIDE, noting.host("web"), 81, range(4000, 4001), 6))
     reader = noting.command("--count", "1")
     out, err = reader.communicate(timeout=30)
@@ -530,7 +532,7 @@ def test_a_line_is_for_people(noting: Noting) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_and_nothing_is_lost(noting: Noting, number: int) -> None:
+def test_a_signal_ends_the_command_without_a_lost_event(noting: Noting, number: int) -> None:
     reader = noting.command("--format", "json")
     assert reader.stdout is not None
     connect(noting, 80)
@@ -541,7 +543,7 @@ def test_a_signal_ends_it_and_nothing_is_lost(noting: Noting, number: int) -> No
     assert (reader.returncode, out, err) == (0, "", "")
 
 
-def test_one_reader_at_a_time(noting: Noting) -> None:
+def test_a_second_concurrent_reader_is_refused(noting: Noting) -> None:
     reader = noting.command("--seconds", "20", "--format", "json")
     assert reader.stdout is not None
     connect(noting, 80)
@@ -554,7 +556,7 @@ def test_one_reader_at_a_time(noting: Noting) -> None:
     assert reader.returncode == 0
 
 
-def test_a_reader_goes_on_with_what_is_loaded_next_and_ends_with_the_unload(noting: Noting) -> None:
+def test_a_reader_follows_the_next_load_and_ends_with_the_unload(noting: Noting) -> None:
     reader = noting.command("--format", "json")
     assert reader.stdout is not None
     connect(noting, 80)
@@ -570,14 +572,14 @@ def test_a_reader_goes_on_with_what_is_loaded_next_and_ends_with_the_unload(noti
     assert (reader.returncode, out, err) == (0, "", "")
 
 
-def test_where_nothing_is_loaded_it_says_so(noting: Noting) -> None:
+def test_the_command_reports_that_nothing_is_loaded(noting: Noting) -> None:
     noting.node.run_in(lambda: unload(bpffs=noting.node.bpffs) and None)
     reader = noting.command()
     out, err = reader.communicate(timeout=30)
     assert reader.returncode == 3 and "nothing is loaded" in err and out == ""
 
 
-def test_where_no_rule_logs_it_says_so_and_has_no_maps_for_it(noting: Noting) -> None:
+def test_the_command_reports_that_no_rule_logs(noting: Noting) -> None:
     noting.load("silent")
     assert not {"pc_events", "pc_event_count", "pc_effects"} & {
         each.name for each in noting.status().maps
@@ -587,6 +589,6 @@ def test_where_no_rule_logs_it_says_so_and_has_no_maps_for_it(noting: Noting) ->
     assert (reader.returncode, out) == (0, "") and "no loaded rule logs or audits" in err
 
 
-def test_a_rule_said_is_plain_values() -> None:
+def test_a_rule_in_json_is_plain_values() -> None:
     rule = RuleSaid(3, "log", "ExtendedPolicy web p.yaml:9", "spec.rules[0]")
     assert asdict(EndSaid(rule, (rule,)))["notes"] == (asdict(rule),)

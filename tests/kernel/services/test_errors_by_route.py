@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ICMP errors about what the node has sent to a Service by the route to it, and was answered."""
+"""ICMP errors about the node's connections to a Service by the route, in both directions."""
 
 import socket
 
@@ -72,10 +72,10 @@ def comes_in(node: NodeUnderTest, sent: bytes) -> tuple[int, bytes]:
 @families
 @ENDPOINTS
 @pytest.mark.parametrize(("protocol", "make", "much"), PAYLOADS)
-def test_the_endpoint_reports(
+def test_an_error_of_the_endpoint_reaches_the_node(
     node: NodeUnderTest, family: int, pod: str, host: Host, protocol: str, make, much: bool
 ) -> None:
-    """Where the route to the Service leads, as reverse path filters want it."""
+    """It arrives by the device of the route to the Service, as reverse path filters require."""
     loaded(node, host, protocol=protocol)
     first = (SYN,) if protocol == "TCP" else ()
     assert sends(node, to(VIP, make(4000, PORT, *first), family))
@@ -83,16 +83,16 @@ def test_the_endpoint_reports(
     expected = error(family, quoted(NODE, VIP, make(4000, PORT, *first), family), much)
     for _ in range(2):
         assert gets(node, pod, said(host, about, family)) == heard(host, expected, family)
-        node.load(node.policy(), uplinks=[UPLINK], service_cidr=CIDRS)  # nobody is asked
+        node.load(node.policy(), uplinks=[UPLINK], service_cidr=CIDRS)  # no policy is asked
     assert node.drops() == {}
 
 
 @families
 @ENDPOINTS
-def test_a_router_on_the_way_reports(
+def test_an_error_of_a_router_reaches_the_node(
     node: NodeUnderTest, family: int, pod: str, host: Host
 ) -> None:
-    """Under its own address, and where it came in."""
+    """It keeps the router's address and input device."""
     loaded(node, host)
     assert sends(node, to(VIP, tcp(4000, PORT, SYN), family))
     about = error(family, quoted(NODE, host, tcp(4000, TARGET, SYN), family), much=True)
@@ -105,7 +105,9 @@ def test_a_router_on_the_way_reports(
 
 
 @families
-def test_the_port_that_was_changed_is_changed_back(node: NodeUnderTest, family: int) -> None:
+def test_a_translated_port_is_restored_in_the_quoted_packet(
+    node: NodeUnderTest, family: int
+) -> None:
     loaded(node, B)
     assert node.sent_by_node_to("b", frame(NODE, B, tcp(4000, TARGET, SYN), family=family))
     got = sends(node, to(VIP, tcp(4000, PORT, SYN), family))
@@ -123,7 +125,7 @@ def test_the_port_that_was_changed_is_changed_back(node: NodeUnderTest, family: 
 @families
 @ENDPOINTS
 @pytest.mark.parametrize(("protocol", "make", "much"), PAYLOADS)
-def test_the_node_reports_on_an_answer(
+def test_an_error_of_the_node_about_a_reply_reaches_the_endpoint(
     node: NodeUnderTest, family: int, pod: str, host: Host, protocol: str, make, much: bool
 ) -> None:
     loaded(node, host, protocol=protocol)
@@ -143,7 +145,9 @@ def test_the_node_reports_on_an_answer(
 
 
 @families
-def test_the_node_that_is_its_own_endpoint(node: NodeUnderTest, family: int) -> None:
+def test_errors_of_a_node_that_is_its_own_endpoint_are_translated(
+    node: NodeUnderTest, family: int
+) -> None:
     loaded(node, NODE, protocol="UDP")
     assert sends(node, to(VIP, udp(4000, PORT), family))
     about = error(family, quoted(RESERVED, NODE, udp(4000, TARGET), family))
@@ -156,7 +160,7 @@ def test_the_node_that_is_its_own_endpoint(node: NodeUnderTest, family: int) -> 
 
 
 @families
-def test_nobody_else_speaks_for_an_end(node: NodeUnderTest, family: int) -> None:
+def test_errors_of_other_senders_are_dropped(node: NodeUnderTest, family: int) -> None:
     loaded(node, B)
     assert sends(node, to(VIP, tcp(4000, PORT, SYN), family))
     asked = error(family, quoted(NODE, B, tcp(4000, TARGET, SYN), family))
@@ -173,7 +177,7 @@ def test_nobody_else_speaks_for_an_end(node: NodeUnderTest, family: int) -> None
 
 
 @families
-def test_what_is_about_nothing_is_dropped(node: NodeUnderTest, family: int) -> None:
+def test_an_error_about_no_connection_is_dropped(node: NodeUnderTest, family: int) -> None:
     loaded(node, B)
     about = error(family, quoted(VIP, NODE, tcp(PORT, 4000, SYN | ACK), family))
     assert sends(node, to(VIP, about, family)) is None
@@ -191,7 +195,7 @@ def test_fragments_of_errors_are_dropped(node: NodeUnderTest) -> None:
 
 
 @families
-def test_a_removed_endpoint_reports_on_nothing(node: NodeUnderTest, family: int) -> None:
+def test_an_error_of_a_removed_endpoint_is_dropped(node: NodeUnderTest, family: int) -> None:
     loaded(node, B)
     assert sends(node, to(VIP, tcp(4000, PORT, SYN), family))
     node.serve(web(A))

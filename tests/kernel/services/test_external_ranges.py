@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`--external-cidr` holds for later commands, and `node follow` sees what changes without an event."""
+"""`--external-cidr` stays in force for later commands. `node follow` notices changes without an
+event.
+"""
 
 import errno
 import ipaddress
@@ -84,7 +86,7 @@ def test_the_ranges_of_services_hold_for_later_commands(commands: Commands) -> N
     assert LEFT_OUT in load(commands, "--services", str(written(commands, OUTSIDE)))
 
 
-def test_a_follower_takes_the_ranges_of_the_load(commands: Commands) -> None:
+def test_a_follower_uses_the_ranges_of_the_load(commands: Commands) -> None:
     client = Client(commands.node)
     load(commands, *RANGES)
     with following(commands, streams="-") as follower:
@@ -104,8 +106,8 @@ def test_the_ranges_of_a_follower_hold_for_later_commands(commands: Commands) ->
     assert LEFT_OUT in load(commands, "--services", str(written(commands, OUTSIDE)))
 
 
-def test_a_follower_takes_the_ranges_of_services(commands: Commands) -> None:
-    """`node services` beside it: without an event, its own Services are in force again."""
+def test_a_follower_uses_the_ranges_of_the_services_command(commands: Commands) -> None:
+    """`node services` runs beside it. Without an event the follower's Services are in force again."""
     client = Client(commands.node)
     load(commands, *RANGES)
     with following(commands, streams="-") as follower:
@@ -118,7 +120,7 @@ def test_a_follower_takes_the_ranges_of_services(commands: Commands) -> None:
 
 
 @pytest.mark.parametrize("step", ["write", "set_left_out"])
-def test_services_whose_ranges_cannot_be_remembered_change_nothing(
+def test_services_whose_ranges_cannot_be_recorded_change_nothing(
     commands: Commands, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     client = Client(commands.node)
@@ -141,7 +143,7 @@ def test_services_whose_ranges_cannot_be_remembered_change_nothing(
     assert ranges(commands) == ["203.0.113.0/24", "2001:db8:113::/48"]
 
 
-def test_a_load_says_that_other_ranges_leave_the_services_that_are_loaded(
+def test_a_load_reports_that_new_ranges_do_not_change_loaded_services(
     commands: Commands,
 ) -> None:
     said = "the loaded Services stay unchanged"
@@ -152,7 +154,7 @@ def test_a_load_says_that_other_ranges_leave_the_services_that_are_loaded(
     assert said not in load(commands, "--external-cidr", "", *given)
 
 
-def test_a_load_says_that_the_ranges_are_lost(commands: Commands) -> None:
+def test_a_load_reports_that_the_ranges_are_lost(commands: Commands) -> None:
     load(commands, *RANGES)
     for each in commands.records():
         each.unlink()
@@ -160,10 +162,10 @@ def test_a_load_says_that_the_ranges_are_lost(commands: Commands) -> None:
 
 
 @pytest.mark.parametrize("family", [4, 6])
-def test_a_follower_sees_a_socket_that_comes_and_goes(
+def test_a_follower_notices_a_socket_that_opens_and_closes(
     commands: Commands, wire: ServiceWire, family: int
 ) -> None:
-    """At the node's own address, without an event of the watch."""
+    """The socket is at the node's own address. The watch sends no event."""
     client = Client(commands.node)
     commands.node.node_addresses = (NODE.ip4, NODE.ip6)
     load(commands)
@@ -177,7 +179,7 @@ def test_a_follower_sees_a_socket_that_comes_and_goes(
         eventually(lambda: client.is_served(NODE, family), "the Service has it again")
 
 
-def test_a_follower_sees_an_address_that_becomes_the_nodes(
+def test_a_follower_notices_an_address_added_to_the_node(
     commands: Commands, wire: ServiceWire
 ) -> None:
     client = Client(commands.node)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pod that is an endpoint of its Service reaches itself: every frame, and real sockets."""
+"""A pod that is an endpoint of a Service reaches itself through it: every frame, and real sockets."""
 
 import socket
 from dataclasses import replace
@@ -60,7 +60,7 @@ HALF_A_MEGABYTE = 500_000
 
 @families
 def test_tcp_comes_back_from_the_reserved_address(node: NodeUnderTest, family: int) -> None:
-    """And no policy is asked: the pod may reach nobody."""
+    """No policy is asked: the pod may reach no other end."""
     node.load(node.policy(), services=web(A))
     for flags, data in ((SYN, b""), (ACK, b"odd"), (ACK, b""), (FIN | ACK, b"")):
         got = comes_back(node, to_vip(tcp(4000, PORT, flags, data), family))
@@ -93,7 +93,7 @@ def test_sctp_keeps_its_ports(node: NodeUnderTest, family: int) -> None:
 
 
 @families
-def test_two_services_of_one_pod_from_one_port(node: NodeUnderTest, family: int) -> None:
+def test_one_client_port_reaches_two_services_of_the_pod(node: NodeUnderTest, family: int) -> None:
     both = [service(), service("other", OTHER_VIP), *slices([A]), *slices([A], "other")]
     node.load(node.policy(), services=both)
     ports = set()
@@ -110,7 +110,7 @@ def test_two_services_of_one_pod_from_one_port(node: NodeUnderTest, family: int)
 
 
 @families
-def test_only_the_pod_itself_comes_back(node: NodeUnderTest, family: int) -> None:
+def test_forged_hairpin_packets_of_other_pods_are_dropped(node: NodeUnderTest, family: int) -> None:
     node.load(node.policy(), services=web(A))
     forged = frame(A, VIP, tcp(4000, PORT, SYN), family=family, smac=B.mac)
     assert node.leaves("a", forged) is None
@@ -126,7 +126,7 @@ def test_only_the_pod_itself_comes_back(node: NodeUnderTest, family: int) -> Non
 
 
 @families
-def test_what_belongs_to_nothing_is_dropped(node: NodeUnderTest, family: int) -> None:
+def test_packets_of_no_connection_are_dropped(node: NodeUnderTest, family: int) -> None:
     node.load(node.policy(), services=web(A))
     assert node.leaves("a", to_vip(tcp(4000, PORT, ACK), family)) is None
     assert node.drops() == {"backend gone": 1}
@@ -135,11 +135,13 @@ def test_what_belongs_to_nothing_is_dropped(node: NodeUnderTest, family: int) ->
 
 
 @families
-def test_another_endpoint_that_comes_and_goes(node: NodeUnderTest, family: int) -> None:
+def test_a_hairpin_connection_lasts_until_its_endpoint_is_removed(
+    node: NodeUnderTest, family: int
+) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=web(A))
     assert comes_back(node, to_vip(tcp(4000, PORT, SYN), family))
     node.serve(web(A, C))
-    assert comes_back(node, to_vip(tcp(4000, PORT, ACK), family)), "it goes on"
+    assert comes_back(node, to_vip(tcp(4000, PORT, ACK), family)), "the connection continues"
     node.serve(web(C))
     sent = node.leaves("a", to_vip(tcp(4001, PORT, SYN), family))
     assert sent == frame(A, VIP, tcp(4001, TARGET, SYN), family=family, daddr=C.address(family))
@@ -149,7 +151,9 @@ def test_another_endpoint_that_comes_and_goes(node: NodeUnderTest, family: int) 
 
 
 @families
-def test_a_front_without_its_other_half_is_forgotten(node: NodeUnderTest, family: int) -> None:
+def test_a_pre_nat_entry_without_its_post_nat_entry_is_ignored(
+    node: NodeUnderTest, family: int
+) -> None:
     node.load(node.policy(), services=web(A, protocol="UDP", port=53))
     assert comes_back(node, to_vip(udp(4000, PORT), family))
     node.expire_connections(family, ports=[53])
@@ -160,7 +164,7 @@ def test_a_front_without_its_other_half_is_forgotten(node: NodeUnderTest, family
 
 
 @families
-def test_a_connection_that_is_over_begins_again(node: NodeUnderTest, family: int) -> None:
+def test_an_ended_connection_may_start_again(node: NodeUnderTest, family: int) -> None:
     node.load(node.policy(), services=web(A))
     assert comes_back(node, to_vip(tcp(4000, PORT, SYN), family))
     assert comes_back(node, reply(tcp(TARGET, 4000, RST | ACK), family))
@@ -172,7 +176,9 @@ def test_a_connection_that_is_over_begins_again(node: NodeUnderTest, family: int
 
 
 @families
-def test_a_change_of_policy_asks_nobody(node: NodeUnderTest, family: int) -> None:
+def test_a_change_of_policy_does_not_affect_hairpin_connections(
+    node: NodeUnderTest, family: int
+) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=web(A))
     assert comes_back(node, to_vip(tcp(4000, PORT, SYN), family))
     node.load(node.policy())
@@ -183,7 +189,7 @@ def test_a_change_of_policy_asks_nobody(node: NodeUnderTest, family: int) -> Non
 
 @families
 def test_fragments_follow_their_first(node: NodeUnderTest, family: int) -> None:
-    """There and back; each becomes, byte for byte, a piece of the datagram as the pod gets it."""
+    """In both directions. Each equals, byte for byte, a fragment of the datagram that the pod gets."""
     node.load(node.policy(), services=web(A, protocol="UDP", port=53))
     data = bytes(range(200))
     ends = (
@@ -201,7 +207,7 @@ def test_fragments_follow_their_first(node: NodeUnderTest, family: int) -> None:
 
 
 @families
-def test_a_fragment_whose_first_has_not_come_back_does_not(
+def test_a_later_fragment_is_dropped_until_the_first_one_was_translated(
     node: NodeUnderTest, family: int
 ) -> None:
     node.load(node.policy(), services=web(A, protocol="UDP", port=53))
@@ -230,7 +236,7 @@ def whole(payload: Payload, src: Host, dst: Host, family: int) -> bytes:
 @pytest.mark.parametrize(
     "offloads", [(tx, segments) for tx in (True, False) for segments in (True, False)], ids=str
 )
-def test_sockets_of_a_pod_that_serves_itself(
+def test_sockets_of_a_pod_reach_the_pod_itself(
     node: NodeUnderTest, wire: ServiceWire, family: int, offloads: tuple[bool, bool]
 ) -> None:
     wire.offload("a", *offloads)
@@ -264,7 +270,9 @@ def test_sockets_of_a_pod_that_serves_itself(
 
 
 @families
-def test_udp_selects_again_when_its_endpoint_goes(node: NodeUnderTest, family: int) -> None:
+def test_udp_chooses_another_endpoint_when_its_own_is_removed(
+    node: NodeUnderTest, family: int
+) -> None:
     """From the pod itself to another endpoint, and from another one to the pod itself."""
     node.load(node.policy().allow("a", "c", ANY), services=web(A, protocol="UDP"))
     assert comes_back(node, to_vip(udp(4000, PORT), family))

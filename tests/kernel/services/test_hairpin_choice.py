@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pod that is one of several endpoints of a Service: its choice may fall on the pod itself."""
+"""A pod that is one of several endpoints of a Service: the choice may fall on the pod itself."""
 
 import select
 import socket
@@ -75,8 +75,9 @@ def answered_by_itself(node: NodeUnderTest, protocol: str, sport: int, family: i
 
 @families
 @protocols
-def test_any_endpoint_is_chosen(node: NodeUnderTest, family: int, protocol: str) -> None:
-    """Of two endpoints, either takes about half of the connections."""
+def test_each_of_two_endpoints_gets_about_half_of_the_connections(
+    node: NodeUnderTest, family: int, protocol: str
+) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=web(A, C, protocol=protocol))
     own = [p for p in range(5000, 5000 + TRIES) if answered_by_itself(node, protocol, p, family)]
     assert TRIES // 6 < len(own) < TRIES - TRIES // 6, "by chance: 2 in 10 million are outside"
@@ -101,7 +102,7 @@ def sticky(*hosts: Host, **spec: object) -> list[JsonValue]:
 
 
 @families
-def test_affinity_to_itself_is_kept(node: NodeUnderTest, family: int) -> None:
+def test_affinity_to_the_pod_itself_lasts(node: NodeUnderTest, family: int) -> None:
     node.load(node.policy().allow("a", "world", ANY), services=sticky(A))
     assert answered_by_itself(node, "TCP", 5000, family)
     node.serve(sticky(A, *OTHERS))
@@ -121,8 +122,8 @@ def steady(hosts: Sequence[Host]) -> list[JsonValue]:
 
 
 @families
-def test_a_maglev_table_leads_to_itself(node: NodeUnderTest, family: int) -> None:
-    """The same ports at each try, as the table says."""
+def test_a_maglev_table_may_choose_the_pod_itself(node: NodeUnderTest, family: int) -> None:
+    """The same client ports lead to it at each try, as the table says."""
     node.load(node.policy().allow("a", "world", ANY), services=steady([A, OTHERS[0]]))
     ports = range(5000, 5000 + TRIES)
     own = [p for p in ports if answered_by_itself(node, "TCP", p, family)]
@@ -133,10 +134,10 @@ def test_a_maglev_table_leads_to_itself(node: NodeUnderTest, family: int) -> Non
 
 @pytest.mark.parametrize("kind", [OUTSIDE, HANDED], ids=["outside", "of another node"])
 @families
-def test_a_client_of_no_hook_here_is_given_another_endpoint(
+def test_a_client_without_hooks_on_this_node_never_gets_itself_as_endpoint(
     node: NodeUnderTest, picks_program: Path, family: int, kind: int
 ) -> None:
-    """It has its own address still, and would take the packet for its own."""
+    """The packet keeps its source address, so the client would take it for its own."""
     there = slices([OTHERS[0], OTHERS[1]])
     for each in there:
         for endpoint in each.raw["endpoints"]:
@@ -151,10 +152,10 @@ def test_a_client_of_no_hook_here_is_given_another_endpoint(
 
 @families
 @pytest.mark.parametrize("kind", [socket.SOCK_STREAM, socket.SOCK_DGRAM], ids=["TCP", "UDP"])
-def test_sockets_of_a_pod_beside_another_endpoint(
+def test_sockets_of_a_pod_reach_the_pod_itself_or_another_endpoint(
     node: NodeUnderTest, wire: ServiceWire, family: int, kind: int
 ) -> None:
-    """Real clients get an answer of whichever endpoint was chosen."""
+    """Real clients get a reply of whichever endpoint was chosen."""
     protocol = "TCP" if kind == socket.SOCK_STREAM else "UDP"
     served = web(A, C, protocol=protocol)
     node.load(node.policy().allow("a", "c", ANY), services=served)

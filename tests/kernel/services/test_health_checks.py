@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who follows Services answers load balancers, as the node's endpoints are with each change."""
+"""`node follow` answers the health checks of load balancers from the node's endpoints."""
 
 import http.client
 import json
@@ -30,7 +30,7 @@ HEALTH = 32000
 
 
 def asked(family: int) -> tuple[int, int]:
-    """What a load balancer is told: the status, and how many endpoints."""
+    """The report to a load balancer: the status, and the number of endpoints."""
     link = http.client.HTTPConnection("127.0.0.1" if family == 4 else "::1", HEALTH, timeout=5)
     link.request("GET", "/healthz")
     found = link.getresponse()
@@ -49,8 +49,12 @@ def kept(*pods: Host, **spec: object) -> list[JsonValue]:
     return found
 
 
-def test_load_balancers_are_told_what_the_node_has(node: NodeUnderTest, follower: Follower) -> None:
-    """With the very change that is acknowledged; and by nobody when the command has ended."""
+def test_health_checks_report_the_endpoints_of_the_node(
+    node: NodeUnderTest, follower: Follower
+) -> None:
+    """The report changes with the acknowledged change. No process answers when the command has
+    ended.
+    """
     follower.tell(*told(kept(A, B)))
     follower.acknowledged()
     assert asked(4) == asked(6) == (200, 2)
@@ -90,7 +94,7 @@ def test_load_balancers_are_told_what_the_node_has(node: NodeUnderTest, follower
         asked(4)
 
 
-def test_a_node_that_was_unloaded_is_not_healthy(node: NodeUnderTest, follower: Follower) -> None:
+def test_health_checks_fail_after_an_unload(node: NodeUnderTest, follower: Follower) -> None:
     follower.tell(*told(kept(A)))
     follower.acknowledged()
     assert asked(4) == (200, 1)

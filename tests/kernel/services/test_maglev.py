@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Endpoints chosen by Maglev's tables in the kernel: even, steady, and the same on every node."""
+"""The kernel chooses endpoints by Maglev tables: evenly, steadily, and alike on every node."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -70,7 +70,7 @@ def ends_of(picks: Picks, family: int, to: Host = VIP, kind: int = POD) -> list[
 
 
 @families
-def test_flows_stay_when_one_of_a_hundred_endpoints_goes(
+def test_flows_stay_when_one_of_a_hundred_endpoints_is_removed(
     node: NodeUnderTest, picks: Picks, family: int
 ) -> None:
     node.serve(steady(*HUNDRED))
@@ -87,7 +87,7 @@ def test_flows_stay_when_one_of_a_hundred_endpoints_goes(
     assert ends_of(picks, family) == before, "another node, another order: the same table"
 
 
-def test_by_chance_most_flows_move(node: NodeUnderTest, picks: Picks) -> None:
+def test_without_maglev_most_flows_move(node: NodeUnderTest, picks: Picks) -> None:
     node.serve(steady(*HUNDRED, balance="random"))
     before, after = ends_of(picks, 4), ends_of(picks, 4)
     assert sum(was != now for was, now in zip(before, after, strict=True)) > FLOWS * 0.9
@@ -119,10 +119,10 @@ def test_endpoints_of_the_node_have_a_table_of_their_own(
 
 
 @families
-def test_with_affinity_a_client_has_one_place(
+def test_with_affinity_a_client_has_one_table_entry(
     node: NodeUnderTest, picks: Picks, family: int
 ) -> None:
-    """Also on a node that has never seen it."""
+    """Also on a node that has not seen the client before."""
     node.serve(steady(*HUNDRED, sessionAffinity="ClientIP"))
     ends = ends_of(picks, family, kind=OUTSIDE)
     by_client = [set(ends[at : at + FLOWS // 20]) for at in range(0, FLOWS, FLOWS // 20)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pod goes to the node port of another node: it is translated where it is sent, byte for byte."""
+"""A pod sends to the node port of another node: the pod's hook translates it, byte for byte."""
 
 import pytest
 
@@ -82,8 +82,8 @@ def to_node(payload: Payload, family: int = 4, node: Host = OTHER) -> bytes:
 
 @families
 @pytest.mark.parametrize("protocol", ["TCP", "UDP"])
-def test_there_and_back(node: NodeUnderTest, family: int, protocol: str) -> None:
-    """Policy is asked about the endpoint, and nothing else is open."""
+def test_request_and_reply_are_translated(node: NodeUnderTest, family: int, protocol: str) -> None:
+    """Policy decides about the endpoint, and allows nothing else."""
     node.load(node.policy().allow("a", "c", ANY), services=behind(C, protocol=protocol))
     for flags in (SYN, ACK, ACK, ACK):
         there = {"TCP": tcp(4000, TARGET, flags, b"odd"), "UDP": udp(4000, TARGET)}[protocol]
@@ -121,7 +121,7 @@ def test_the_ports_of_two_nodes_with_one_endpoint_are_two_connections(
 
 
 @families
-def test_where_that_nodes_endpoints_alone_are_meant_it_is_left_to_that_node(
+def test_a_node_port_with_local_traffic_policy_is_left_to_its_node(
     node: NodeUnderTest, family: int
 ) -> None:
     local = behind(B, C, externalTrafficPolicy="Local")
@@ -133,7 +133,9 @@ def test_where_that_nodes_endpoints_alone_are_meant_it_is_left_to_that_node(
 
 
 @families
-def test_other_ports_and_addresses_are_nothing_to_it(node: NodeUnderTest, family: int) -> None:
+def test_packets_to_other_ports_and_addresses_are_not_translated(
+    node: NodeUnderTest, family: int
+) -> None:
     node.load(node.policy().allow("a", "world", ANY), services=behind(C))
     for host, payload in (
         (OTHER, tcp(4000, NODE_PORT + 1, SYN)),
@@ -145,7 +147,7 @@ def test_other_ports_and_addresses_are_nothing_to_it(node: NodeUnderTest, family
 
 
 @families
-def test_a_node_that_knows_no_address_of_its_own_has_no_ports(
+def test_a_node_without_known_addresses_translates_no_node_port(
     node: NodeUnderTest, family: int
 ) -> None:
     node.node_addresses = ()
@@ -155,7 +157,9 @@ def test_a_node_that_knows_no_address_of_its_own_has_no_ports(
 
 
 @families
-def test_an_external_ip_of_this_node_is_not_at_others(node: NodeUnderTest, family: int) -> None:
+def test_an_external_ip_of_this_node_is_not_translated_at_other_nodes(
+    node: NodeUnderTest, family: int
+) -> None:
     own = node.node_addresses[family == 6]
     services = behind(C)
     services[0].raw["spec"]["externalIPs"] = [own]
@@ -166,7 +170,7 @@ def test_an_external_ip_of_this_node_is_not_at_others(node: NodeUnderTest, famil
 
 
 @families
-def test_without_an_endpoint_the_node_that_was_asked_says_so(
+def test_a_node_port_without_endpoints_is_refused_from_the_nodes_address(
     node: NodeUnderTest, family: int
 ) -> None:
     node.load(node.policy(), services=behind())
@@ -178,10 +182,10 @@ def test_without_an_endpoint_the_node_that_was_asked_says_so(
 
 
 @families
-def test_an_endpoint_that_is_the_node_port_itself_is_reached_as_it_is(
+def test_an_endpoint_that_equals_the_node_port_is_reached_untranslated(
     node: NodeUnderTest, family: int
 ) -> None:
-    """It is in that node's network, and listens there; at the port of a third node it is translated."""
+    """It is a hostNetwork pod of that node. At a third node's port it is reached translated."""
     places = [(OTHER, "node-2")]
     services = exposed(*places, externalIPs=[])
     for each in services[1:]:
@@ -205,8 +209,8 @@ def test_a_pod_that_is_the_only_endpoint_reaches_itself(node: NodeUnderTest, fam
 
 
 @families
-def test_a_node_that_goes_takes_what_went_to_its_port(node: NodeUnderTest, family: int) -> None:
-    """And whoever gets its number is not taken for it."""
+def test_a_removed_node_ends_connections_to_its_node_port(node: NodeUnderTest, family: int) -> None:
+    """A node that gets the same number does not inherit them."""
     policy = node.policy().allow("a", "c", ANY)
     node.load(policy, services=behind(C))
     for flags in (SYN, ACK):
@@ -222,7 +226,7 @@ def test_a_node_that_goes_takes_what_went_to_its_port(node: NodeUnderTest, famil
 
 
 @families
-def test_a_policy_that_changes_decides_again(node: NodeUnderTest, family: int) -> None:
+def test_a_change_of_policy_decides_a_connection_again(node: NodeUnderTest, family: int) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=behind(C))
     assert node.leaves("a", to_node(tcp(4000, NODE_PORT, SYN), family))
     assert node.arrives("a", answer(C, tcp(TARGET, 4000, SYN | ACK), family))
@@ -236,7 +240,7 @@ def test_a_policy_that_changes_decides_again(node: NodeUnderTest, family: int) -
 
 
 @families
-def test_errors_are_about_the_port_that_was_asked(node: NodeUnderTest, family: int) -> None:
+def test_errors_quote_the_node_port(node: NodeUnderTest, family: int) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=behind(C, protocol="UDP"))
     assert node.leaves("a", to_node(udp(4000, NODE_PORT), family))
     reporter = Host(GATEWAY, C.ip4, C.ip6)
@@ -251,7 +255,7 @@ def test_errors_are_about_the_port_that_was_asked(node: NodeUnderTest, family: i
 
 
 @families
-def test_fragments_follow(node: NodeUnderTest, family: int) -> None:
+def test_fragments_follow_their_first(node: NodeUnderTest, family: int) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=behind(C, protocol="UDP"))
     asked, said = (4000, NODE_PORT), (NODE_PORT, 4000)
     for sent, expected in zip(
@@ -269,10 +273,10 @@ def test_fragments_follow(node: NodeUnderTest, family: int) -> None:
 
 
 @families
-def test_an_endpoint_beside_the_pod_is_handed_what_is_sent(
+def test_an_endpoint_on_the_pods_node_is_reached_directly(
     pair: ServicePair, node: NodeUnderTest, family: int
 ) -> None:
-    """The way by the other node would bring it back as spoofed."""
+    """Through the other node, its packets would return with a spoofed source."""
     pair.vip, pair.port = OTHER, NODE_PORT
     node.load(node.policy().allow("a", "b", ANY), services=behind(B))
     pair.shake_hands(family)

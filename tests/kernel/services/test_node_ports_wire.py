@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real pods go to the node port of another node, and reach endpoints of either."""
+"""Real pods send to the node port of another node, and reach endpoints on either node."""
 
 import socket
 from pathlib import Path
@@ -74,7 +74,7 @@ def connected(lab: TwoNodes, family: int) -> tuple[socket.socket, socket.socket]
 
 
 @families
-def test_a_pod_goes_straight_to_the_endpoint_as_its_policy_sees_it(
+def test_a_pod_reaches_the_endpoint_of_a_node_port_directly(
     lab: TwoNodes, bundles: dict[str, Path], family: int
 ) -> None:
     for node in NODES:
@@ -88,10 +88,10 @@ def test_a_pod_goes_straight_to_the_endpoint_as_its_policy_sees_it(
 
 
 @families
-def test_a_pod_whose_own_node_has_the_endpoint_sends_nothing_to_the_other(
+def test_a_pod_with_the_endpoint_on_its_own_node_sends_nothing_to_the_other_node(
     lab: TwoNodes, bundles: dict[str, Path], family: int
 ) -> None:
-    """Here it is the pod itself."""
+    """Here the endpoint is the pod itself."""
     for node in NODES:
         lab.load(node, bundles["pods"], services("pod-a"))
     wire = lab.capture("a", UPLINK)
@@ -104,7 +104,7 @@ def test_a_pod_whose_own_node_has_the_endpoint_sends_nothing_to_the_other(
 
 
 @families
-def test_what_is_for_that_nodes_endpoints_alone_goes_there(
+def test_a_node_port_with_local_traffic_policy_is_reached_through_its_node(
     lab: TwoNodes, bundles: dict[str, Path], family: int
 ) -> None:
     for node in NODES:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sessionAffinity ClientIP: a client's connections go to one endpoint, for as long as it is there."""
+"""sessionAffinity ClientIP: a client's connections go to one endpoint while that endpoint exists."""
 
 import struct
 from collections import Counter
@@ -83,7 +83,7 @@ def test_a_client_stays_with_its_endpoint(node: NodeUnderTest, picks: Picks, fam
 
 
 @families
-def test_a_client_stays_when_others_come_and_go(
+def test_a_client_stays_when_other_endpoints_are_added_and_removed(
     node: NodeUnderTest, picks: Picks, family: int
 ) -> None:
     node.serve(sticky(*ENDPOINTS))
@@ -97,11 +97,11 @@ def test_a_client_stays_when_others_come_and_go(
     for before, after in zip(first, then, strict=True):
         assert after == before if before in left else after in left
     node.serve(sticky(*ENDPOINTS))
-    assert went(picks, who, family) == then, "who has moved stays there"
+    assert went(picks, who, family) == then, "a moved client stays with its endpoint"
 
 
 @families
-def test_an_endpoint_that_takes_nothing_new_is_left(
+def test_a_client_leaves_an_endpoint_that_is_not_ready(
     node: NodeUnderTest, picks: Picks, family: int
 ) -> None:
     draining = {"ready": False, "serving": True, "terminating": True}
@@ -114,7 +114,7 @@ def test_an_endpoint_that_takes_nothing_new_is_left(
 
 
 @families
-def test_each_connection_starts_the_time_again(
+def test_each_connection_restarts_the_timeout(
     node: NodeUnderTest, picks: Picks, family: int
 ) -> None:
     config = {"clientIP": {"timeoutSeconds": 60}}
@@ -130,7 +130,7 @@ def test_each_connection_starts_the_time_again(
 
 
 def pass_time(node: NodeUnderTest, seconds: int) -> None:
-    """Let what is remembered have been seen that much earlier."""
+    """Make each stored client that much older."""
     with node.shared_map("pc_clock") as fd:
         (rate,) = struct.unpack("=Q", bpf_syscall.map_lookup(fd, bytes(4), 8) or bytes(8))
     layout = node.layout("pc_affine")
@@ -148,13 +148,13 @@ def remembered(node: NodeUnderTest) -> int:
         return len(list(bpf_syscall.map_keys(fd, node.layout("pc_affine_key").size)))
 
 
-def test_a_service_without_affinity_remembers_nobody(node: NodeUnderTest, picks: Picks) -> None:
+def test_a_service_without_affinity_stores_no_client(node: NodeUnderTest, picks: Picks) -> None:
     node.serve(sticky(*ENDPOINTS, sessionAffinity="None"))
     assert len(set(went(picks, ["198.51.100.1"] * 200, 4))) > 20
     assert remembered(node) == 0
 
 
-def test_each_port_of_a_service_remembers_for_itself(node: NodeUnderTest, picks: Picks) -> None:
+def test_each_port_of_a_service_has_its_own_affinity(node: NodeUnderTest, picks: Picks) -> None:
     ports = [{"name": "main", "port": PORT}, {"name": "side", "port": PORT + 1}]
     found = sticky(*ENDPOINTS, ports=ports)
     for each in found[1:]:
@@ -180,12 +180,14 @@ def test_a_pod_stays_with_its_endpoint(node: NodeUnderTest, family: int) -> None
     assert remembered(node) == 1
     forged = frame(A, VIP, tcp(6000, PORT, SYN), family=family, saddr=B.address(family))
     assert node.leaves("a", forged) is None
-    assert remembered(node) == 1, "nobody is remembered in the name of another"
+    assert remembered(node) == 1, "no client is stored under another's address"
 
 
 @pytest.mark.native
-def test_who_was_silent_longest_is_forgotten_first(node: NodeUnderTest, picks: Picks) -> None:
-    """A flood of clients fills the room there is, and no more; each still gets an endpoint."""
+def test_a_flood_of_clients_evicts_the_longest_idle_client_first(
+    node: NodeUnderTest, picks: Picks
+) -> None:
+    """A flood of clients fills the table and no more. Each client still gets an endpoint."""
     node.serve(sticky(*ENDPOINTS))
     for block in range(2):
         who = [f"10.{100 + block}.{i >> 8}.{i & 255}" for i in range(32768)]

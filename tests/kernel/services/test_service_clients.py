@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is given which endpoint: pods, clients outside, and those that another node has handed on."""
+"""Which endpoints pods, external clients and clients forwarded by another node get."""
 
 import socket
 from collections.abc import Iterator
@@ -78,7 +78,7 @@ def test_a_pod_reaches_a_node_port_of_its_node(node: NodeUnderTest, family: int)
 
 
 @families
-def test_a_node_port_is_of_one_protocol_and_of_the_own_node(
+def test_a_node_port_applies_to_one_protocol_and_to_addresses_of_the_node(
     node: NodeUnderTest, family: int
 ) -> None:
     node.load(node.policy().allow("a", "world", ANY), services=exposed(*BOTH))
@@ -91,10 +91,10 @@ def test_a_node_port_is_of_one_protocol_and_of_the_own_node(
 
 
 @families
-def test_pods_do_not_meet_the_policy_for_traffic_from_outside(
+def test_the_external_traffic_policy_does_not_apply_to_pods(
     node: NodeUnderTest, family: int
 ) -> None:
-    """Whatever externalTrafficPolicy says, and without an endpoint on the node, as kube-proxy has it."""
+    """Whatever externalTrafficPolicy says, and without an endpoint on the node, as with kube-proxy."""
     only = exposed((C, "node-2"), externalTrafficPolicy="Local")
     node.load(node.policy().allow("a", "c", ANY), services=only)
     for host, port in ((NODE, NODE_PORT), (EXTERNAL, PORT)):
@@ -111,7 +111,7 @@ def many(client: str, to: str, port: int, kind: int, proto: int = 6) -> list[Ask
 
 @families
 @pytest.mark.parametrize("policy", ["Local", "Cluster"])
-def test_clients_outside_are_held_to_the_node_where_the_policy_says_so(
+def test_external_clients_reach_local_endpoints_only_under_the_local_traffic_policy(
     node: NodeUnderTest, picks: Picks, family: int, policy: str
 ) -> None:
     node.serve(exposed(*BOTH, externalTrafficPolicy=policy))
@@ -126,7 +126,7 @@ def test_clients_outside_are_held_to_the_node_where_the_policy_says_so(
 
 
 @families
-def test_clients_outside_have_no_endpoint_where_none_is_on_the_node(
+def test_external_clients_are_dropped_where_the_node_has_no_local_endpoint(
     node: NodeUnderTest, picks: Picks, family: int
 ) -> None:
     only = exposed((C, "node-2"), protocol="UDP", externalTrafficPolicy="Local")
@@ -155,7 +155,7 @@ def test_a_load_without_node_addresses_has_no_node_ports(node: NodeUnderTest) ->
 
 
 @families
-def test_pods_are_given_the_endpoints_that_hints_have_for_their_zone(
+def test_pods_get_the_endpoints_that_topology_hints_assign_to_their_zone(
     node: NodeUnderTest, family: int
 ) -> None:
     node.node_labels = {"topology.kubernetes.io/zone": "zone-a"}
@@ -204,7 +204,7 @@ def test_sockets_of_a_pod_reach_a_node_port(
     assert node.drops() == {}
 
 
-def test_a_node_port_that_is_no_number(node: NodeUnderTest) -> None:
+def test_an_invalid_node_port_is_left_out(node: NodeUnderTest) -> None:
     wrong = exposed()[0]
     wrong.raw["spec"]["ports"][0]["nodePort"] = "http"
     node.load(node.policy(), services=[value(wrong.raw)])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses that a Service asks for and that are another's: the node's, a pod's, another Service's."""
+"""Services that ask for an address of the node, of a pod or of another Service."""
 
 import socket
 from typing import Any
@@ -59,7 +59,7 @@ def thief(at: Host, port: int = PORT, day: int = 1, name: str = "a-thief") -> li
 
 
 def goes_to(node: NodeUnderTest, vip: Host, sport: int, port: int = PORT, family: int = 4) -> str:
-    """The pod that gets what is sent there: "b", "c", or "" where nothing is translated."""
+    """The pod that gets a packet to that address: "b", "c", or "" without translation."""
     sent = frame(A, vip, tcp(sport, port, SYN), family=family)
     got = node.leaves("a", sent)
     for name, host in (("b", B), ("c", C)):
@@ -71,7 +71,9 @@ def goes_to(node: NodeUnderTest, vip: Host, sport: int, port: int = PORT, family
 
 @families
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_clusterip_is_its_own(node: NodeUnderTest, family: int, is_first: bool) -> None:
+def test_a_cluster_ip_stays_with_its_service(
+    node: NodeUnderTest, family: int, is_first: bool
+) -> None:
     everything = node.policy().allow("a", "c", ANY).allow("a", "b", ANY)
     victim = [dated(service(), 9), *slices([C])]
     there = [*thief(VIP), *victim] if is_first else [*victim, *thief(VIP)]
@@ -82,10 +84,12 @@ def test_a_clusterip_is_its_own(node: NodeUnderTest, family: int, is_first: bool
 
 
 @families
-def test_a_port_where_the_node_listens_is_its_own(
+def test_a_service_does_not_take_a_port_where_the_node_listens(
     node: NodeUnderTest, wire: ServiceWire, family: int
 ) -> None:
-    """A client in a pod reaches the node's server at the node's address, and not the thief's pod."""
+    """A client in a pod reaches the node's server at the node's address, not the other Service's
+    pod.
+    """
     node.load(node.policy().allow("a", "world", ANY).allow("a", "b", ANY))
     server = wire.server(None, family, socket.SOCK_STREAM, 6443)
     node.serve(thief(NODE, 6443))
@@ -97,7 +101,7 @@ def test_a_port_where_the_node_listens_is_its_own(
 
 
 @families
-def test_a_port_where_the_node_does_not_listen_may_be_a_balancers(
+def test_a_load_balancer_may_use_a_free_port_of_the_nodes_address(
     node: NodeUnderTest, family: int
 ) -> None:
     node.load(node.policy().allow("a", "c", ANY))
@@ -108,7 +112,7 @@ def test_a_port_where_the_node_does_not_listen_may_be_a_balancers(
     assert goes_to(node, NODE, 4000, family=family) == "c"
 
 
-def test_the_address_of_a_pod_is_its_own(node: NodeUnderTest) -> None:
+def test_a_service_does_not_take_the_address_of_a_pod(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "b", ANY).allow("a", "c", ANY))
     there = thief(C)
     node.serve(there)
@@ -116,7 +120,9 @@ def test_the_address_of_a_pod_is_its_own(node: NodeUnderTest) -> None:
     assert goes_to(node, Host(VIP.mac, "10.96.0.99", "fd96::99"), 4001) == "b", "the rest goes on"
 
 
-def test_the_winner_comes_and_goes_in_a_watch(node: NodeUnderTest, follower: Follower) -> None:
+def test_the_oldest_service_holds_the_address_as_services_come_and_go(
+    node: NodeUnderTest, follower: Follower
+) -> None:
     young = [
         dated(service("young", externalIPs=[EXTERNAL.ip4, EXTERNAL.ip6]), 5),
         *slices([C], "young"),
@@ -147,6 +153,6 @@ def test_the_winner_comes_and_goes_in_a_watch(node: NodeUnderTest, follower: Fol
     assert said.count("CVE-2020-8554") == 1
 
 
-def test_a_vip_without_a_thief_is_as_it_was(node: NodeUnderTest) -> None:
+def test_a_service_address_without_a_conflict_is_unchanged(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=[service(), *slices([C])])
     assert node.leaves("a", to_vip(tcp(4000, PORT, SYN))) == as_to(C, tcp(4000, TARGET, SYN))

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections to Services that meet others: older entries, floods, endpoints with their address."""
+"""Connections to Services that meet older entries, floods, and endpoints with the Service's
+address.
+"""
 
 import json
 import socket
@@ -71,7 +73,7 @@ def mac_of(device: str) -> str:
 
 
 def test_an_endpoint_that_has_the_services_address_is_reached(node: NodeUnderTest) -> None:
-    """An external address that is a node's, and an endpoint in that one's network, on one port."""
+    """An external address that is a node's, and a hostNetwork endpoint on that node, with one port."""
     objects = [service(vip=SECOND), *slices([SECOND], port=PORT)]
     node.load(node.policy().allow("a", "world", ANY), services=objects)
     asked = frame(A, SECOND, tcp(4000, PORT, SYN))
@@ -81,8 +83,8 @@ def test_an_endpoint_that_has_the_services_address_is_reached(node: NodeUnderTes
     assert not any(_state(entry) & NAT for entry in node.connections())
 
 
-def test_both_entries_are_kept_by_the_same_packet(node: NodeUnderTest) -> None:
-    """Or a flood would end what an endpoint speaks first in."""
+def test_one_packet_moves_both_entries_to_the_established_table(node: NodeUnderTest) -> None:
+    """Otherwise a flood would end a connection in which the endpoint sends first."""
     node.load(node.policy().allow("a", "c", ANY), services=web(C))
     assert node.leaves("a", to_vip(tcp(4000, PORT, SYN)))
     assert node.arrives("a", answer(C, tcp(TARGET, 4000, SYN | ACK)))
@@ -90,7 +92,7 @@ def test_both_entries_are_kept_by_the_same_packet(node: NodeUnderTest) -> None:
     assert len(node.table("pc_ct4")) == 2 and node.table("pc_ct4_new") == []
 
 
-def test_an_error_is_translated_after_one_that_was_about_nothing(node: NodeUnderTest) -> None:
+def test_an_error_is_translated_after_an_unrelated_one(node: NodeUnderTest) -> None:
     policy = node.policy().allow("a", "c", ANY).allow("world", "a", ANY)
     node.load(policy, services=web(C))
     assert node.leaves("a", to_vip(tcp(4000, PORT, SYN)))
@@ -100,7 +102,9 @@ def test_an_error_is_translated_after_one_that_was_about_nothing(node: NodeUnder
     assert got == frame(ROUTER, A, error(4, seen(VIP, tcp(4000, PORT, SYN), 4)))
 
 
-def test_a_port_used_again_is_translated_though_it_was_not_before(node: NodeUnderTest) -> None:
+def test_a_reused_client_port_is_translated_after_an_untranslated_connection(
+    node: NodeUnderTest,
+) -> None:
     policy = node.policy().allow("a", "world", ANY).allow("a", "c", ANY)
     node.load(policy, services=[])
     assert node.leaves("a", to_vip(tcp(4000, PORT, SYN)))
@@ -112,7 +116,7 @@ def test_a_port_used_again_is_translated_though_it_was_not_before(node: NodeUnde
     assert node.leaves("a", to_vip(tcp(4000, PORT, SYN))) == as_to(C, tcp(4000, TARGET, SYN))
 
 
-def test_what_was_denied_by_the_service_is_open_to_the_endpoint(node: NodeUnderTest) -> None:
+def test_a_denied_connection_to_a_service_does_not_block_a_direct_one(node: NodeUnderTest) -> None:
     allowed = node.policy().allow("a", "world", ANY)
     node.load(allowed, services=web(SECOND))
     assert node.leaves("a", to_vip(tcp(4000, PORT, SYN)))
@@ -125,8 +129,8 @@ def test_what_was_denied_by_the_service_is_open_to_the_endpoint(node: NodeUnderT
     assert node.leaves("a", direct) == direct
 
 
-def test_a_front_renews_no_entry_of_another_connection(node: NodeUnderTest) -> None:
-    """The endpoint's reset was not seen by the front; then the pod used the tuple directly."""
+def test_a_pre_nat_entry_renews_no_entry_of_a_direct_connection(node: NodeUnderTest) -> None:
+    """The pre-NAT entry did not see the endpoint's reset. Then the pod used the tuple directly."""
     policy = node.policy().allow("a", "b", ANY)
     node.load(policy, services=web(B))
     opened_with_b(node)
@@ -143,14 +147,16 @@ def test_a_front_renews_no_entry_of_another_connection(node: NodeUnderTest) -> N
         got = node.arrives("a", answer(B, tcp(TARGET, 4000, ACK)), came_in="pcb")
         assert got == answer(VIP, tcp(PORT, 4000, ACK))
     forged = node.arrives("a", answer(VIP, tcp(PORT, 4000, ACK)), came_in="pcb")
-    assert forged is None, "nobody but the hook says that it is the Service"
+    assert forged is None, "only the hook sends with the Service's address"
 
 
 @pytest.mark.parametrize("is_left", [False, True], ids=["none", "a checksum in the data"])
-def test_what_is_left_to_the_kernel_in_the_data_spoils_no_checksum(
+def test_a_tunnelled_packet_with_an_offloaded_inner_checksum_is_dropped(
     node: NodeUnderTest, is_left: bool
 ) -> None:
-    """A tunnel of the pod's through a Service: dropped and counted, not sent on with a wrong sum."""
+    """The pod's tunnel goes through a Service. The packet is counted, and never sent with a wrong
+    checksum.
+    """
     with ExitStack() as owned:
         wire = ServiceWire(node, owned)
         wire.offload("a", tx=True, segments=True)
@@ -173,7 +179,9 @@ def test_what_is_left_to_the_kernel_in_the_data_spoils_no_checksum(
 
 
 def test_a_flood_ends_no_connection_to_a_service(node: NodeUnderTest) -> None:
-    """As it ends none without one: three times as many flows as there is room for new ones."""
+    """As without a Service: the flood has three times as many flows as the new-connection table
+    holds.
+    """
     policy = node.policy().allow("a", "c", ANY).allow("b", "world", ANY)
     node.load(policy, services=web(C))
     assert node.leaves("a", to_vip(tcp(4000, PORT, SYN)))
@@ -187,7 +195,7 @@ def test_a_flood_ends_no_connection_to_a_service(node: NodeUnderTest) -> None:
     assert node.leaves("a", to_vip(tcp(4000, PORT, ACK, b"data")))
 
 
-def test_a_change_that_was_killed_after_its_step_is_told_and_mended(
+def test_a_change_of_services_killed_after_its_switch_is_reported_and_repaired(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node.load(node.policy().allow("a", "c", ANY).allow("a", "world", ANY), services=web(C))

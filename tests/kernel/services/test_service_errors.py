@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ICMP errors and fragments of connections to Services: translated as the connection is."""
+"""ICMP errors and fragments of connections to Services are translated as the connection is."""
 
 import struct
 
@@ -54,7 +54,7 @@ families = pytest.mark.parametrize("family", [4, 6])
 @families
 @pytest.mark.parametrize(("protocol", "make", "much"), PAYLOADS)
 @pytest.mark.parametrize("sender", ["router", "endpoint", "node"])
-def test_an_error_about_what_a_client_sent(
+def test_an_error_about_a_request_is_translated_for_the_client(
     node: NodeUnderTest, family: int, protocol: str, make, much: bool, sender: str
 ) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=web(C, protocol=protocol))
@@ -74,7 +74,7 @@ def test_an_error_about_what_a_client_sent(
 
 @families
 @pytest.mark.parametrize(("protocol", "make", "much"), PAYLOADS)
-def test_an_error_about_what_a_client_was_answered(
+def test_an_error_about_a_reply_is_translated_for_the_endpoint(
     node: NodeUnderTest, family: int, protocol: str, make, much: bool
 ) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=web(C, protocol=protocol))
@@ -87,8 +87,10 @@ def test_an_error_about_what_a_client_was_answered(
 
 
 @families
-def test_an_endpoint_reports_as_it_sees_it(node: NodeUnderTest, family: int) -> None:
-    """It is the client's hook that translates; the endpoint's lets the error pass as it is."""
+def test_an_endpoints_error_is_translated_by_the_clients_hook_only(
+    node: NodeUnderTest, family: int
+) -> None:
+    """The endpoint's hook passes the error unchanged."""
     node.load(node.policy().allow("a", "b", ANY), services=web(B, protocol="UDP"))
     assert node.leaves("a", frame(A, VIP, udp(4000, PORT), family=family))
     about = error(family, seen(B, udp(4000, TARGET), family))
@@ -97,7 +99,9 @@ def test_an_endpoint_reports_as_it_sees_it(node: NodeUnderTest, family: int) -> 
 
 
 @families
-def test_an_error_finds_the_port_that_was_changed(node: NodeUnderTest, family: int) -> None:
+def test_an_error_about_a_translated_port_reaches_the_client(
+    node: NodeUnderTest, family: int
+) -> None:
     node.load(
         node.policy().allow("a", "c", ANY),
         services=[service(), service("other", OTHER_VIP), *slices([C]), *slices([C], "other")],
@@ -113,7 +117,7 @@ def test_an_error_finds_the_port_that_was_changed(node: NodeUnderTest, family: i
     assert got == frame(ROUTER, A, expected, family=family)
 
 
-def test_a_quoted_udp_checksum_that_is_none_stays_none(node: NodeUnderTest) -> None:
+def test_a_zero_udp_checksum_in_a_quoted_packet_stays_zero(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=web(C, protocol="UDP"))
 
     def bare(port: int) -> Payload:
@@ -125,7 +129,7 @@ def test_a_quoted_udp_checksum_that_is_none_stays_none(node: NodeUnderTest) -> N
 
 
 @families
-def test_an_error_that_says_it_has_seen_the_service_is_nobodys(
+def test_an_error_that_quotes_the_services_address_is_decided_by_policy(
     node: NodeUnderTest, family: int
 ) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=web(C))
@@ -154,7 +158,9 @@ def test_fragments_follow_their_first(node: NodeUnderTest, family: int, endpoint
 
 
 @families
-def test_fragments_of_a_stale_connection_follow_too(node: NodeUnderTest, family: int) -> None:
+def test_fragments_of_a_connection_under_another_policy_follow_their_first(
+    node: NodeUnderTest, family: int
+) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=web(C, protocol="UDP", port=53))
     assert node.leaves("a", frame(A, VIP, udp(4000, PORT, DATA), family=family))
     node.load(node.policy().allow("a", "c", udp_port(53)))

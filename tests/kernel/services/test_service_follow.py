@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services that follow a watch: changed singly, the tables say what they would if written at once."""
+"""Services that follow a watch: single changes give the same tables as one complete write."""
 
 import json
 import os
@@ -169,13 +169,13 @@ def some_object(dice: random.Random) -> dict[str, Any]:
 
 
 def ended(frontend: Frontend, backend: Backend) -> Found:
-    return str(backend.address), backend.port, frontend.way_back or ""
+    return str(backend.address), backend.port, frontend.return_path or ""
 
 
 @pytest.mark.parametrize(
     "seed", [0, 1, 2, *(pytest.param(n, marks=pytest.mark.slow) for n in range(3, 20))]
 )
-def test_changed_singly_or_at_once_the_tables_say_the_same(node: NodeUnderTest, seed: int) -> None:
+def test_single_changes_and_one_write_give_the_same_tables(node: NodeUnderTest, seed: int) -> None:
     dice = random.Random(seed)
     node.load(node.policy(), services=[])
     with following(node) as (world, live):
@@ -198,7 +198,7 @@ def test_changed_singly_or_at_once_the_tables_say_the_same(node: NodeUnderTest, 
         assert n_rows(node) == rows, "an endpoint that went has left no row"
 
 
-def test_what_is_open_ends_with_its_endpoint_and_only_then(node: NodeUnderTest) -> None:
+def test_a_connection_ends_only_when_its_endpoint_is_removed(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "c", ANY).allow("a", "b", ANY), services=[])
     with following(node, web(C)) as (world, live):
         assert node.leaves("a", to_vip(tcp(4000, PORT, SYN))) == as_to(C, tcp(4000, TARGET, SYN))
@@ -215,14 +215,14 @@ def test_what_is_open_ends_with_its_endpoint_and_only_then(node: NodeUnderTest) 
         assert node.drops() == {"backend gone": 1}
 
 
-def test_tables_that_somebody_else_has_replaced_are_not_changed(node: NodeUnderTest) -> None:
+def test_tables_replaced_by_another_command_are_not_changed(node: NodeUnderTest) -> None:
     node.load(node.policy(), services=[])
     with following(node) as (world, live):
         for each in web(C):
             world.take(each)
         live.apply(world.changes())
         node.serve(web(B, C))
-        node.serve(web(A, B, C))  # twice: the same half is in force again
+        node.serve(web(A, B, C))  # twice: the same buffer is in force again
         before = resolved(node)
         for each in slices([]):
             world.take(each)
@@ -231,11 +231,11 @@ def test_tables_that_somebody_else_has_replaced_are_not_changed(node: NodeUnderT
         assert resolved(node) == before
 
 
-def test_replaced_by_what_looks_alike_they_are_not_changed_either(node: NodeUnderTest) -> None:
+def test_tables_replaced_by_equal_ones_are_not_changed(node: NodeUnderTest) -> None:
     node.load(node.policy(), services=[])
     with following(node, web(C)) as (world, live):
         node.serve(web(B))
-        node.serve(web(B))  # the same half, and each part where it was, of the same size
+        node.serve(web(B))  # the same buffer, with parts of the same places and sizes
         before = resolved(node)
         for each in slices([C, B]):
             world.take(each)
@@ -261,7 +261,7 @@ def test_tables_that_were_unloaded_are_not_changed(node: NodeUnderTest) -> None:
             live.apply(world.changes())
 
 
-def test_source_ranges_are_for_all_at_once(node: NodeUnderTest) -> None:
+def test_source_ranges_cannot_be_added_by_a_single_change(node: NodeUnderTest) -> None:
     node.load(node.policy(), services=[])
     with following(node) as (world, live):
         raw = service(type="LoadBalancer", loadBalancerSourceRanges=["192.0.2.0/24"]).raw
@@ -283,7 +283,7 @@ def test_the_command_follows_a_watch(node: NodeUnderTest, follower: Follower) ->
     assert node.leaves("a", to_vip(tcp(4001, PORT, SYN))) == as_to(B, tcp(4001, TARGET, SYN))
     node.serve(web(B))
     follower.tell(*told(slices([C]), "MODIFIED"))
-    assert follower.acknowledged()["whole"], "what somebody else has put there is replaced"
+    assert follower.acknowledged()["whole"], "foreign tables are replaced"
     assert node.leaves("a", to_vip(tcp(4002, PORT, SYN))) == as_to(C, tcp(4002, TARGET, SYN))
     follower.tell(*told(slices([B])))
     assert not follower.acknowledged()["whole"]
@@ -291,7 +291,9 @@ def test_the_command_follows_a_watch(node: NodeUnderTest, follower: Follower) ->
     assert node.leaves("a", to_vip(tcp(4003, PORT, SYN))) == as_to(B, tcp(4003, TARGET, SYN))
 
 
-def test_an_object_that_is_wrong_stays_as_it_was(node: NodeUnderTest, follower: Follower) -> None:
+def test_an_invalid_update_keeps_the_previous_object(
+    node: NodeUnderTest, follower: Follower
+) -> None:
     follower.tell(*told(web(C)))
     follower.acknowledged()
     wrong = slices([B])[0].raw
@@ -327,7 +329,7 @@ def test_a_watch_that_fails_ends_the_command(
     assert node.leaves("a", to_vip(tcp(4000, PORT, SYN))) == as_to(C, tcp(4000, TARGET, SYN))
 
 
-def test_a_signal_ends_it_and_what_is_in_force_stays(
+def test_a_signal_ends_the_command_and_services_stay_in_force(
     node: NodeUnderTest, follower: Follower
 ) -> None:
     follower.tell(*told(web(C)))
@@ -338,9 +340,7 @@ def test_a_signal_ends_it_and_what_is_in_force_stays(
     assert node.leaves("a", to_vip(tcp(4000, PORT, SYN))) == as_to(C, tcp(4000, TARGET, SYN))
 
 
-def test_a_cluster_that_is_never_silent_is_followed(
-    node: NodeUnderTest, follower: Follower
-) -> None:
+def test_a_stream_without_pauses_is_followed(node: NodeUnderTest, follower: Follower) -> None:
     done: list[dict[str, Any]] = []
     reader = threading.Thread(target=lambda: done.append(follower.acknowledged()))
     reader.start()
@@ -356,7 +356,7 @@ def test_a_cluster_that_is_never_silent_is_followed(
     assert follower.end() == (0, "")
 
 
-def test_another_command_is_waited_for(node: NodeUnderTest, follower: Follower) -> None:
+def test_the_follower_waits_for_another_command(node: NodeUnderTest, follower: Follower) -> None:
     follower.tell(*told(web(C)))
     follower.acknowledged()
     with loaded(node.bpffs, node.state_root):
@@ -372,7 +372,7 @@ def test_another_command_is_waited_for(node: NodeUnderTest, follower: Follower) 
 def test_nothing_is_in_force_before_each_stream_has_begun(
     node: NodeUnderTest, tmp_path: Path
 ) -> None:
-    """Services whose endpoints were not told of yet would end what is open."""
+    """Services without their endpoints would end established connections."""
     node.load(node.policy().allow("a", "c", ANY), services=web(C))
     streams = [tmp_path / "services", tmp_path / "slices"]
     for each in streams:
@@ -415,10 +415,10 @@ def test_nothing_is_in_force_before_each_stream_has_begun(
 
 
 @pytest.mark.parametrize("silent", ["services", "slices"])
-def test_a_watch_that_ends_at_once_takes_nothing_away(
+def test_a_watch_that_ends_at_once_removes_no_service(
     node: NodeUnderTest, tmp_path: Path, silent: str
 ) -> None:
-    """As when kubectl is refused, of one kind or of both."""
+    """As when kubectl is refused, for one kind or for both."""
     node.load(node.policy().allow("a", "c", ANY), services=web(C))
     streams = {"services": tmp_path / "services", "slices": tmp_path / "slices"}
     streams["services"].write_text(json.dumps(told([service()])[0]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Labels by which a Service, or its EndpointSlices, are for another proxy."""
+"""Labels that assign a Service or its EndpointSlices to another proxy."""
 
 import json
 from typing import Any
@@ -66,8 +66,10 @@ def test_a_labelled_service_is_not_translated(node: NodeUnderTest, label: dict[s
 
 
 @labels
-def test_a_labelled_slice_has_no_endpoints(node: NodeUnderTest, label: dict[str, str]) -> None:
-    """The endpoints of the Service's other slices are chosen."""
+def test_endpoints_of_a_labelled_slice_are_not_chosen(
+    node: NodeUnderTest, label: dict[str, str]
+) -> None:
+    """Endpoints of the Service's other slices are."""
     node.load(node.policy().allow("a", "c", ANY).allow("a", "b", ANY))
     of_c = [JsonValue(each.raw, each.file) for each in slices([C])]
     for each in of_c:
@@ -78,7 +80,7 @@ def test_a_labelled_slice_has_no_endpoints(node: NodeUnderTest, label: dict[str,
 
 
 @labels
-def test_a_label_that_comes_and_goes_is_followed(
+def test_an_added_or_removed_label_is_followed(
     node: NodeUnderTest, follower: Follower, label: dict[str, str]
 ) -> None:
     follower.tell(*told(web(C)))
@@ -105,7 +107,7 @@ def test_a_label_that_comes_and_goes_is_followed(
 def test_the_fields_of_an_object_for_another_proxy_are_not_read(
     node: NodeUnderTest, label: dict[str, str]
 ) -> None:
-    """What policyc does not support there stops nothing."""
+    """An unsupported field in it is no error."""
     node.load(node.policy().allow("a", "c", ANY))
     strange = service("other", type="LoadBalancer", madeUpField=1)
     there = [*labelled([strange, *slices([B], "other", port=0)], label), *web(C)]

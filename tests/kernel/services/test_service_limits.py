@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services that ask for more than there is: they lose it, and no other Service does."""
+"""Services that exceed a limit are left out. No other Service is."""
 
 from typing import Any
 
@@ -89,7 +89,9 @@ def left_out(node: NodeUnderTest) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("what", GREEDY)
-def test_the_follower_goes_on(node: NodeUnderTest, follower: Follower, what: str) -> None:
+def test_the_follower_leaves_out_only_the_oversized_service(
+    node: NodeUnderTest, follower: Follower, what: str
+) -> None:
     young = service()
     young.raw["metadata"]["creationTimestamp"] = "2026-02-01T00:00:00Z"
     follower.tell(*told([*GREEDY[what](), young, *slices([C])]))
@@ -109,7 +111,7 @@ def test_the_follower_goes_on(node: NodeUnderTest, follower: Follower, what: str
 
 
 @pytest.mark.parametrize("what", GREEDY)
-def test_a_load_goes_on(node: NodeUnderTest, what: str) -> None:
+def test_a_load_leaves_out_only_the_oversized_service(node: NodeUnderTest, what: str) -> None:
     there = [*GREEDY[what](), service(), *slices([C])]
     node.load(node.policy().allow("a", "c", ANY), services=there)
     assert node.leaves("a", to_vip(tcp(4000, PORT, SYN))) != to_vip(tcp(4000, PORT, SYN))

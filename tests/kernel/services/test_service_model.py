@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernel and the model of `service_model.py`, driven by the same random sequences.
 
-One client, two Services with the same few endpoints, one of them at another node's port, too: some on
-this node, on another one, outside, and the node itself. Packets to the Services and to the endpoints,
-answers of either, changes of policy, of pods and of endpoints in mid-connection, ports that are used
-again. Each packet becomes the same, byte for byte, and in the end both remember the same.
+One client, two Services with the same few endpoints, one of them also at another node's port.
+Endpoints are on this node, on another node, outside, and the node itself. Clients send to the
+Services and directly to the endpoints. Policies, pods and endpoints change during connections, and
+ports are reused. Both make the same packet of each, byte for byte, and hold the same entries in the
+end.
 """
 
 import random
@@ -168,7 +169,7 @@ Step = Ask | Carry | Answer | Direct | Serve | Change | Silence
 
 @dataclass(frozen=True)
 class Story:
-    """What is done, over one family and one protocol."""
+    """A sequence of steps, over one family and one protocol."""
 
     family: int
     proto: int
@@ -348,7 +349,9 @@ def told(model: ServiceModel, sent: Sent, seen: Packet | None) -> Packet | None:
 
 
 def made_by_kernel(node: NodeUnderTest, sent: Sent) -> bytes | None:
-    """What the kernel makes of it; None also where the sender is told (test_service_refuse.py)."""
+    """The packet that the kernel makes. None also where the sender gets an error
+    (test_service_refuse.py).
+    """
     frame = wire(sent.packet, sent.smac)
     if sent.came_in is None:
         verdict, after = node.answered(sent.pod, frame)
@@ -358,7 +361,7 @@ def made_by_kernel(node: NodeUnderTest, sent: Sent) -> bytes | None:
 
 
 def compare(kernel: Kernel, story: Story) -> None:
-    """Drive both; each packet becomes the same, and what is left is the same."""
+    """Drive both. They agree on every packet and on the entries in the end."""
     model, stage = ServiceModel(), Stage(story.family, story.proto)
     served = Serve((), ())
     kernel.node.other_nodes = {"node-2": (ELSEWHERE.ip4, ELSEWHERE.ip6)}
@@ -424,7 +427,7 @@ class Choosing(ServiceModel):
 
 
 class Loyal(Choosing):
-    """Goes on to endpoints that are gone."""
+    """Continues to removed endpoints."""
 
     def serve(self, wanted: dict[tuple[End, int], dict[End, Standing]]) -> None:
         super().serve(wanted)
@@ -442,14 +445,14 @@ class Sharing(Choosing):
 
 
 class OneSided(Choosing):
-    """Answers tell only the half that they find."""
+    """Replies update only the entry that they find."""
 
     def _note_answer(self, known: Half, packet: Packet) -> None:
         known.note(packet, is_reply=True)
 
 
 class Deaf(Choosing):
-    """Does not ask the other half."""
+    """Does not read the other entry."""
 
     def _to_service(
         self, device: str, mac: str, packet: Packet, seen: Packet | None, found: Found
@@ -481,7 +484,7 @@ class Unbound(Choosing):
 
 
 class AnyReady(Choosing):
-    """Prefers nobody: also gives clients endpoints that terminate."""
+    """Has no preference: also gives clients terminating endpoints."""
 
     def _begin(
         self, device: str, mac: str, packet: Packet, seen: Packet | None, places: Sequence[Place]
@@ -514,13 +517,13 @@ def told_by(model: ServiceModel, story: Story) -> tuple[list[Packet | None], lis
 
 
 @pytest.mark.parametrize("wrong", [Loyal, Sharing, OneSided, Deaf, Open, Unbound, AnyReady])
-def test_stories_tell_a_wrong_datapath_from_this_one(wrong: type[Choosing]) -> None:
-    """So few as go to the kernel in one run, or the comparison would say little."""
+def test_the_model_detects_a_wrong_datapath(wrong: type[Choosing]) -> None:
+    """It needs no more sequences than one run sends to the kernel."""
     stories = [Teller(seed).story(20, 60) for seed in range(N_STORIES)]
     assert any(told_by(Choosing(), story) != told_by(wrong(), story) for story in stories)
 
 
-def test_a_choice_that_must_not_be_is_told() -> None:
+def test_the_model_reports_a_choice_that_is_not_allowed() -> None:
     model, stage = ServiceModel(), Stage(4, TCP)
     model.change(partial(allows, WORDS["all may ask"]), who_is(4, is_moved=False), 1)
     model.serve(wanted_of(Serve((("c", Standing.READY),), ()), 4, TCP))

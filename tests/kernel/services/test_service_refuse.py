@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Service without an endpoint says so: a reset, or ICMP "port unreachable", from its own address."""
+"""A Service without endpoints answers with a reset or ICMP "port unreachable" from its own address."""
 
 import socket
 import struct
@@ -78,7 +78,7 @@ def test_tcp_is_reset(node: NodeUnderTest, family: int, data: bytes) -> None:
     ],
     ids=["udp", "long udp", "sctp"],
 )
-def test_others_are_told_by_an_error(
+def test_other_protocols_get_port_unreachable(
     node: NodeUnderTest, family: int, protocol: str, payload: Payload
 ) -> None:
     node.load(node.policy(), services=web(protocol=protocol, port=PORT))
@@ -93,7 +93,9 @@ def test_others_are_told_by_an_error(
 
 
 @families
-def test_udp_is_told_when_its_last_endpoint_went(node: NodeUnderTest, family: int) -> None:
+def test_udp_gets_port_unreachable_when_its_last_endpoint_is_removed(
+    node: NodeUnderTest, family: int
+) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=web(C, protocol="UDP", port=53))
     assert node.leaves("a", to_vip(udp(4000, PORT), family))
     node.serve(web(protocol="UDP", port=53))
@@ -103,7 +105,7 @@ def test_udp_is_told_when_its_last_endpoint_went(node: NodeUnderTest, family: in
 
 
 @families
-def test_what_opens_nothing_is_not_answered(node: NodeUnderTest, family: int) -> None:
+def test_packets_that_open_no_connection_are_not_answered(node: NodeUnderTest, family: int) -> None:
     node.load(node.policy(), services=web())
     for flags in (ACK, RST, SYN | ACK):
         assert node.leaves("a", to_vip(tcp(4000, PORT, flags), family)) is None
@@ -118,7 +120,7 @@ def test_a_fragment_of_a_segment_is_not_answered(node: NodeUnderTest) -> None:
 
 
 @families
-def test_who_is_not_the_pod_is_told_nothing(node: NodeUnderTest, family: int) -> None:
+def test_a_spoofed_packet_is_not_answered(node: NodeUnderTest, family: int) -> None:
     node.load(node.policy(), services=web())
     for forged in (
         frame(A, VIP, tcp(4000, PORT, SYN), family=family, smac=B.mac),
@@ -130,14 +132,14 @@ def test_who_is_not_the_pod_is_told_nothing(node: NodeUnderTest, family: int) ->
 
 @families
 def test_a_traffic_policy_that_leaves_no_endpoint_drops(node: NodeUnderTest, family: int) -> None:
-    """As kube-proxy: there are endpoints, on nodes that may be asked yet."""
+    """As kube-proxy: endpoints on other nodes may still answer."""
     local = service(internalTrafficPolicy="Local")
     node.load(node.policy().allow("a", "c", ANY), services=[local, *slices([C])])
     verdict, _ = node.answered("a", to_vip(tcp(4000, PORT, SYN), family))
     assert verdict == DROP
     node.serve([local, *slices([(C, {"ready": False})])])
     verdict, _ = node.answered("a", to_vip(tcp(4000, PORT, SYN), family))
-    assert verdict == REDIRECT, "nobody anywhere"
+    assert verdict == REDIRECT, "no endpoint on any node"
     assert node.drops() == {"no backend": 2}
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rule rejects is answered from the Service that the pod asked, and quotes what the pod sent."""
+"""Answers to rejected packets come from the Service that the pod sent to, and quote the pod's
+packet.
+"""
 
 import struct
 from collections.abc import Iterator
@@ -108,7 +110,7 @@ def test_a_reset_comes_from_the_service(rejecting: Rejecting, vip: Host, family:
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("size", [0, 9, 700])
-def test_an_error_quotes_what_the_pod_sent(rejecting: Rejecting, family: int, size: int) -> None:
+def test_an_error_quotes_the_pods_packet(rejecting: Rejecting, family: int, size: int) -> None:
     frame = sent(rejecting, VIP, packets.udp(4000, PORT, b"q" * size), family)
     (outcome,) = rejecting.pass_by("pc_from_pod", "web", [frame])
     assert outcome.verdict == REDIRECT

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node sends to a Service by the route to it: every frame at the hooks, byte for byte."""
+"""The node sends to a Service by its route: every frame at the hooks, byte for byte."""
 
 import socket
 import subprocess
@@ -69,7 +69,7 @@ families = pytest.mark.parametrize("family", [4, 6])
 
 
 def exchanged(protocol: str, target: int, flags: int) -> tuple[Payload, ...]:
-    """What is asked of the Service and of the endpoint; what that answers, and what becomes of it."""
+    """The request to the Service and to the endpoint; the endpoint's reply and its translation."""
     if protocol == "TCP":
         more = flags | ACK
         asked = tcp(4000, PORT, flags), tcp(4000, target, flags)
@@ -81,8 +81,8 @@ def exchanged(protocol: str, target: int, flags: int) -> tuple[Payload, ...]:
 
 
 @families
-def test_there_and_back(node: NodeUnderTest, family: int) -> None:
-    """No policy is asked: the pods are isolated. The pod's own hook sees what the node has sent."""
+def test_request_and_reply_are_translated(node: NodeUnderTest, family: int) -> None:
+    """No policy is asked: the pods are isolated. The pod's own hook sees packets of the node."""
     loaded(node)
     for protocol, target in (("TCP", TARGET), ("UDP", TARGET), ("SCTP", PORT)):
         for pod, host in (("b", B), ("c", C)):
@@ -110,7 +110,7 @@ def test_the_node_is_its_own_endpoint(node: NodeUnderTest, family: int) -> None:
 
 
 @families
-def test_nobody_else_speaks_for_either_end(node: NodeUnderTest, family: int) -> None:
+def test_packets_that_forge_either_end_are_dropped(node: NodeUnderTest, family: int) -> None:
     loaded(node, B)
     back = tcp(TARGET, 4000, SYN | ACK)
     assert sends(node, to(VIP, tcp(4000, PORT, SYN), family)) is not None
@@ -144,7 +144,7 @@ def test_a_removed_endpoint_ends_tcp_and_moves_udp(node: NodeUnderTest, family: 
 
 
 @families
-def test_who_finds_no_endpoint_is_told(node: NodeUnderTest, family: int) -> None:
+def test_a_service_without_endpoints_refuses_the_node(node: NodeUnderTest, family: int) -> None:
     loaded(node)
     got = sends(node, to(VIP, tcp(4000, PORT, SYN), family))
     assert got is not None
@@ -154,7 +154,7 @@ def test_who_finds_no_endpoint_is_told(node: NodeUnderTest, family: int) -> None
 
 
 @families
-def test_what_is_to_no_service_is_dropped(node: NodeUnderTest, family: int) -> None:
+def test_a_packet_to_no_service_is_dropped(node: NodeUnderTest, family: int) -> None:
     loaded(node, B)
     for sent in (
         to(OTHER_VIP, tcp(4000, PORT, SYN), family),
@@ -166,7 +166,7 @@ def test_what_is_to_no_service_is_dropped(node: NodeUnderTest, family: int) -> N
     assert node.drops() == {"no backend": 4}
 
 
-def test_fragments_are_dropped_both_ways(node: NodeUnderTest) -> None:
+def test_fragments_are_dropped_in_both_directions(node: NodeUnderTest) -> None:
     loaded(node, B, protocol="UDP")
     whole = udp(4000, PORT, b"x" * 32)
     cut = frame(ON_DEVICE, Host(DEVICE_MAC, VIP.ip4, VIP.ip6), whole, fragment=MORE)
@@ -186,8 +186,8 @@ def test_an_endpoint_that_no_uplink_leads_to_is_dropped(node: NodeUnderTest, fam
 
 
 @families
-def test_a_port_that_is_taken_is_another_one(node: NodeUnderTest, family: int) -> None:
-    """The node is connected to the endpoint itself."""
+def test_a_source_port_in_use_is_translated_to_another(node: NodeUnderTest, family: int) -> None:
+    """The node has a direct connection to the endpoint."""
     loaded(node, B)
     assert node.sent_by_node_to("b", frame(NODE, B, tcp(4000, TARGET, SYN), family=family))
     got = sends(node, to(VIP, tcp(4000, PORT, SYN), family))
@@ -210,7 +210,7 @@ def test_clients_stay_with_their_endpoint(node: NodeUnderTest, family: int) -> N
     assert len(ends) == 1
 
 
-def test_a_route_that_is_there_is_not_taken(node: NodeUnderTest) -> None:
+def test_an_existing_route_is_not_replaced(node: NodeUnderTest) -> None:
     ip("route", "add", "10.100.0.0/16", "dev", UPLINK)
     with pytest.raises(
         InputError, match=r"--service-cidr 10\.96\.0\.0/12: there is a route to 10\.100"
@@ -220,8 +220,8 @@ def test_a_route_that_is_there_is_not_taken(node: NodeUnderTest) -> None:
     assert node.status() is None
 
 
-def test_a_load_that_fails_leaves_what_was(node: NodeUnderTest) -> None:
-    """The node has not the address that it would send from."""
+def test_a_load_that_fails_keeps_the_previous_routes(node: NodeUnderTest) -> None:
+    """The node does not have the address that it would send from."""
     loaded(node, B)
     before = routes()
     ip("addr", "del", f"{NODE.ip4}/32", "dev", "lo")
@@ -237,7 +237,7 @@ def test_a_load_that_fails_leaves_what_was(node: NodeUnderTest) -> None:
 
 
 @pytest.mark.parametrize("at", ["while it is made", "at the switch"])
-def test_after_a_load_that_was_killed(
+def test_the_next_command_cleans_up_after_a_killed_load(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
     place = {"while it is made": (own_device, "quieten"), "at the switch": (switch, "store")}[at]
@@ -255,7 +255,7 @@ def test_after_a_load_that_was_killed(
     assert NAME not in [name for _, name in socket.if_nameindex()]
 
 
-def test_a_route_may_go_while_it_is_taken_away(
+def test_a_route_may_disappear_while_it_is_removed(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded(node)
@@ -271,7 +271,7 @@ def test_a_route_may_go_while_it_is_taken_away(
         node.load(node.policy(), uplinks=[UPLINK], service_cidr=CIDRS[1:])
 
 
-def test_ranges_that_are_not_said_again_go(node: NodeUnderTest) -> None:
+def test_ranges_that_the_next_load_does_not_name_are_removed(node: NodeUnderTest) -> None:
     loaded(node, B)
     assert any(each.startswith("fd96::/112") for each in routes())
     node.load(node.policy(), uplinks=[UPLINK], service_cidr=["10.96.0.0/16"])

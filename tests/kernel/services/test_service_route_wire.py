@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes of a node, which no cgroup has, reach Services by the route to them. Reverse paths are
-checked strictly everywhere.
+"""Processes of a node outside every cgroup reach Services by the route. All reverse path filters
+are strict.
 """
 
 import errno
@@ -80,10 +80,12 @@ def test_the_node_reaches_endpoints_by_the_route(lab: TwoNodes, bundle: Path, fa
 
 @families
 @pytest.mark.parametrize("endpoint", ["pod-a", "pod-b", "a"])
-def test_a_socket_is_told_that_nobody_listens(
+def test_a_socket_of_the_node_is_refused_where_no_process_listens(
     lab: TwoNodes, bundle: Path, family: int, endpoint: str
 ) -> None:
-    """By the kernel of the endpoint, about a packet that it knows: one to the Service."""
+    """The endpoint's kernel sends the error. The node's kernel knows the quoted packet: one to the
+    Service.
+    """
     loaded(lab, bundle, endpoint)
     asking = lab.open_socket("a", family, UDP)
     asking.connect((VIP.address(family), PORT))
@@ -96,10 +98,10 @@ def test_a_socket_is_told_that_nobody_listens(
 
 @families
 @pytest.mark.parametrize("endpoint", ["pod-a", "pod-b", "a"])
-def test_an_endpoint_is_told_that_nobody_is_there_any_more(
+def test_an_endpoint_learns_that_the_nodes_socket_is_closed(
     lab: TwoNodes, bundle: Path, family: int, endpoint: str
 ) -> None:
-    """By the node's kernel, about an answer."""
+    """The node's kernel sends the error, about a reply."""
     loaded(lab, bundle, endpoint)
     asking = lab.open_socket("a", family, UDP)
     asking.connect((VIP.address(family), PORT))
@@ -118,7 +120,7 @@ def test_an_endpoint_is_told_that_nobody_is_there_any_more(
 @pytest.mark.waits
 @families
 @pytest.mark.parametrize("endpoint", ["pod-a", "pod-b"])
-def test_a_connection_goes_on_under_another_policy_and_the_device_goes_with_the_option(
+def test_a_connection_survives_a_change_of_policy_and_the_device_lasts_with_the_option(
     lab: TwoNodes, bundle: Path, family: int, endpoint: str
 ) -> None:
     loaded(lab, bundle, endpoint)

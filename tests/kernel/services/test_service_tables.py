@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of Services: their layout, changes in one step, and the commands that make them."""
+"""The tables of Services: their layout, changes in one step, and the commands that write them."""
 
 import json
 import threading
@@ -53,7 +53,7 @@ from tests.kernel.support.table_policy import (
 pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
 
 
-def test_the_layouts_are_those_of_the_object(node: NodeUnderTest) -> None:
+def test_the_table_layouts_equal_those_of_the_object(node: NodeUnderTest) -> None:
     row = node.layout("pc_row")
     values = (1, 2, bytes(range(16)), bytes(range(16, 32)), b"bb", b"ff", 6, 4, 1, 5)
     names = ("id", "last", "backend", "frontend", "backend_port", "frontend_port")
@@ -84,7 +84,7 @@ def used(node: NodeUnderTest) -> tuple[int | None, ...]:
     return counts["pc_frontends"], counts["pc_rows"]
 
 
-def test_the_tables_hold_what_is_in_force(node: NodeUnderTest) -> None:
+def test_the_tables_hold_the_services_in_force(node: NodeUnderTest) -> None:
     node.load(node.policy(), services=web(B, C))
     assert used(node) == (2, 4)
     node.serve(web(C))
@@ -108,7 +108,7 @@ def _snapshot(node: NodeUnderTest) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("command", ["services", "load"])
-def test_a_change_that_fails_leaves_nothing(
+def test_a_change_that_fails_keeps_the_previous_tables(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=web(C))
@@ -136,13 +136,13 @@ def test_a_change_that_fails_leaves_nothing(
     assert used(node) == (2, 4)
 
 
-def test_services_without_anything_loaded(node: NodeUnderTest) -> None:
+def test_services_without_a_loaded_bundle_are_refused(node: NodeUnderTest) -> None:
     with pytest.raises(HostError, match="no loaded bundle can use Services"):
         node.serve(web(C))
     assert not node.bpffs.exists()
 
 
-def test_a_command_that_died_half_way_is_made_good(
+def test_the_next_command_repairs_a_killed_one(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node.load(node.policy().allow("a", "b", ANY).allow("a", "c", ANY), services=web(C))
@@ -155,8 +155,8 @@ def test_a_command_that_died_half_way_is_made_good(
     assert node.leaves("a", to_vip(tcp(4000, PORT, SYN)))
 
 
-def test_no_packet_meets_half_of_a_change(node: NodeUnderTest) -> None:
-    """Each of two sets has endpoints that the other has not; a packet goes to one that is there."""
+def test_no_packet_sees_a_partial_change(node: NodeUnderTest) -> None:
+    """Two sets have different endpoints. Each packet goes to an endpoint of the set in force."""
     remote = [Host(C.mac, f"10.9.0.{i}", f"fd09::{i}") for i in range(1, 9)]
     sets = [web(*remote[:4], protocol="UDP", port=53), web(*remote[4:], protocol="UDP", port=53)]
     node.load(node.policy().allow("a", "world", ANY), services=sets[0])
@@ -182,7 +182,7 @@ def test_no_packet_meets_half_of_a_change(node: NodeUnderTest) -> None:
     assert ends == {packed(host.ip4) for host in remote}
 
 
-def test_thousands_of_services(node: NodeUnderTest) -> None:
+def test_thousands_of_services_are_loaded_and_removed(node: NodeUnderTest) -> None:
     vips = [Host(VIP.mac, f"10.97.{i >> 8}.{i & 255}", f"fd97::{i:x}") for i in range(5000)]
     objects = [
         each
@@ -197,7 +197,7 @@ def test_thousands_of_services(node: NodeUnderTest) -> None:
     assert used(node) == (200, 400)
 
 
-def test_the_commands(
+def test_the_commands_load_replace_and_show_services(
     node: NodeUnderTest,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

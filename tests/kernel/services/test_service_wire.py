@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real sockets through a Service: streams and datagrams, in both families, whoever sums up."""
+"""Real sockets through a Service: streams and datagrams, both families, with and without offloads."""
 
 import os
 
@@ -87,7 +87,7 @@ def test_streams_and_datagrams_arrive_whole(
 
 
 @families
-def test_policy_on_the_wire_sees_client_and_endpoint(
+def test_policy_decides_about_client_and_endpoint(
     node: NodeUnderTest, wire: ServiceWire, family: int
 ) -> None:
     wire.server("b", family, TCP, TARGET)
@@ -105,10 +105,10 @@ def test_policy_on_the_wire_sees_client_and_endpoint(
 
 @families
 @pytest.mark.parametrize("endpoint", ENDPOINTS.values(), ids=ENDPOINTS.keys())
-def test_a_client_hears_that_nobody_listens(
+def test_a_client_is_refused_where_no_process_listens(
     node: NodeUnderTest, wire: ServiceWire, family: int, endpoint: str | None
 ) -> None:
-    """By the endpoint's ICMP error, about a packet that the client never sent."""
+    """By the endpoint's ICMP error, which quotes a packet that the client never sent."""
     node.load(allowed(node), services=served(endpoint))
     client = wire.client(family, UDP, PORT)
     assert client
@@ -123,7 +123,7 @@ def test_a_client_hears_that_nobody_listens(
 
 @pytest.mark.waits
 @families
-def test_an_endpoint_hears_that_its_client_is_gone(
+def test_an_endpoint_learns_that_its_client_has_closed_its_socket(
     node: NodeUnderTest, wire: ServiceWire, family: int
 ) -> None:
     node.load(allowed(node), services=served("b"))
@@ -144,7 +144,7 @@ def test_an_endpoint_hears_that_its_client_is_gone(
 def test_a_path_with_a_smaller_mtu_is_found(
     node: NodeUnderTest, wire: ServiceWire, family: int
 ) -> None:
-    """The node's own error about a packet to the endpoint is to the client one to the Service."""
+    """The node's error about a packet to the endpoint reaches the client as one about the Service."""
     node.load(allowed(node), services=served("c"))
     listening = wire.server("c", family, TCP, TARGET)
     client = wire.client(family, TCP, PORT)
@@ -177,8 +177,10 @@ def test_traffic_moves_with_the_endpoints(
         assert client.recv(100) == b"yes"
 
 
-def test_only_what_policy_names_is_open(node: NodeUnderTest, wire: ServiceWire) -> None:
-    """UDP beside TCP on the same port of the same Service."""
+def test_only_the_protocol_that_policy_allows_is_open(
+    node: NodeUnderTest, wire: ServiceWire
+) -> None:
+    """UDP beside TCP on the same port of one Service."""
     node.load(node.policy().allow("a", "b", udp_port(TARGET)), services=served("b"))
     server = wire.server("b", 4, UDP, TARGET)
     wire.server("b", 4, TCP, TARGET)

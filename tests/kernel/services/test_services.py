@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pods reach Services: every packet to one and back, byte for byte, and the entries it leaves.
+"""Pods reach Services: every request and reply, byte for byte, and their conntrack entries.
 
-The builders make frames with right checksums, so a translated frame equals the one that is built
-for the other address only if every checksum was kept up.
+The builders make frames with right checksums. A translated frame equals the expected frame only if
+every checksum was updated.
 """
 
 import struct
@@ -63,7 +63,7 @@ families = pytest.mark.parametrize("family", [4, 6])
 
 
 def opened(node: NodeUnderTest, port: int = 4000, family: int = 4) -> None:
-    """A connection to the Service with one endpoint, kept on both sides."""
+    """An established connection to the Service with one endpoint."""
     for flags in (SYN, ACK, ACK, ACK):
         assert node.leaves("a", to_vip(tcp(port, PORT, flags), family))
         assert node.arrives("a", answer(C, tcp(TARGET, port, flags | ACK), family))
@@ -132,15 +132,17 @@ def test_sctp_changes_its_address_only(node: NodeUnderTest, family: int) -> None
 
 
 @families
-def test_the_entries_of_a_connection(node: NodeUnderTest, family: int) -> None:
+def test_a_connection_has_an_established_pre_nat_and_post_nat_entry(
+    node: NodeUnderTest, family: int
+) -> None:
     node.load(node.policy().allow("a", "c", tcp_port(TARGET)), services=web(C))
     opened(node, family=family)
     fronts = [each for each in node.table(f"pc_ct{family}") if _state(each) & FRONT]
     proper = [each for each in node.table(f"pc_ct{family}") if not _state(each) & FRONT]
-    assert len(fronts) == len(proper) == 1, "both are where nothing is evicted"
+    assert len(fronts) == len(proper) == 1, "both are in the established table"
     assert not node.table(f"pc_ct{family}_new")
     assert fronts[0]["flow_id"] == proper[0]["flow_id"]
-    # The port and the row, struct pc_ct_nat: in the end that the entry hands nothing to.
+    # The port and the endpoint, struct pc_ct_nat: in the end to which the entry forwards nothing.
     assert fronts[0]["src"][10:12] == proper[0]["dst"][10:12] == struct.pack("!H", 4000)
     assert fronts[0]["src"][12:] == proper[0]["dst"][12:] != bytes(4)
     both = _state(fronts[0]) & _state(proper[0])
@@ -153,7 +155,7 @@ def test_policy_sees_the_endpoint_and_the_client(node: NodeUnderTest, family: in
     assert node.leaves("a", to_vip(tcp(4000, PORT, SYN), family)) is None
     assert node.drops() == {"policy": 1} and not node.connections(family)
     node.load(node.policy().allow_egress("a", "b", tcp_port(TARGET)))
-    assert node.leaves("a", to_vip(tcp(4000, PORT, SYN), family)) is None, "b does not let it in"
+    assert node.leaves("a", to_vip(tcp(4000, PORT, SYN), family)) is None, "policy of b denies it"
     node.load(node.policy().allow("a", "b", tcp_port(PORT)))
     assert node.leaves("a", to_vip(tcp(4000, PORT, SYN), family)) is None, "the Service's own port"
     node.load(node.policy().allow("a", "b", tcp_port(TARGET)))
@@ -162,15 +164,17 @@ def test_policy_sees_the_endpoint_and_the_client(node: NodeUnderTest, family: in
 
 
 @families
-def test_an_endpoint_of_the_same_node(node: NodeUnderTest, family: int) -> None:
-    """Through all four hooks, as the host's stack carries the packet between them."""
+def test_an_endpoint_on_the_same_node_is_reached_through_all_hooks(
+    node: NodeUnderTest, family: int
+) -> None:
+    """All four hooks run, with the host's stack between them."""
     node.load(node.policy().allow("a", "b", tcp_port(TARGET)), services=web(B))
     for flags in (SYN, ACK, ACK, ACK):
         sent = node.leaves("a", to_vip(tcp(4000, PORT, flags), family))
         assert sent == as_to(B, tcp(4000, TARGET, flags), family)
         assert node.arrives("b", sent, came_in="pca") == sent
         back = frame(B, VIP, tcp(TARGET, 4000, flags | ACK), family=family, daddr=A.address(family))
-        assert node.leaves("b", back) == back, "it is the client's hook that translates back"
+        assert node.leaves("b", back) == back, "the client's hook translates the reply"
         got = node.arrives("a", answer(B, tcp(TARGET, 4000, flags | ACK), family), came_in="pcb")
         assert got == answer(VIP, tcp(PORT, 4000, flags | ACK), family)
     assert len(node.table(f"pc_ct{family}")) == 2
@@ -178,7 +182,7 @@ def test_an_endpoint_of_the_same_node(node: NodeUnderTest, family: int) -> None:
 
 
 @families
-def test_an_endpoint_on_the_node_itself(node: NodeUnderTest, family: int) -> None:
+def test_an_endpoint_in_the_host_network_is_reached(node: NodeUnderTest, family: int) -> None:
     node.load(node.policy().allow("a", "world", tcp_port(6443)), services=web(NODE, port=6443))
     sent = node.leaves("a", to_vip(tcp(4000, PORT, SYN), family))
     assert sent == as_to(NODE, tcp(4000, 6443, SYN), family)
@@ -205,7 +209,7 @@ def test_a_service_without_endpoints_is_counted(node: NodeUnderTest) -> None:
     assert len(node.connections()) == 1
 
 
-def test_ready_endpoints_else_those_that_terminate_and_serve(node: NodeUnderTest) -> None:
+def test_ready_endpoints_are_chosen_before_terminating_ones_that_serve(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "b", ANY).allow("a", "c", ANY))
     draining = {"ready": False, "serving": True, "terminating": True}
     node.serve(web((B, {"ready": True}), (C, draining)))
@@ -224,8 +228,10 @@ def _end(node: NodeUnderTest, port: int) -> str:
 
 
 @families
-def test_a_port_that_is_taken_is_another_one(node: NodeUnderTest, family: int) -> None:
-    """The pod has the same port for the endpoint itself, and for another address of the Service."""
+def test_a_source_port_in_use_is_translated_to_another(node: NodeUnderTest, family: int) -> None:
+    """The pod uses the port for a direct connection to the endpoint, and for the Service's other
+    address.
+    """
     policy = node.policy().allow("a", "c", ANY)
     both = [service(), service("other", OTHER_VIP), *slices([C]), *slices([C], "other")]
     node.load(policy, services=both)
@@ -282,7 +288,7 @@ def test_a_removed_endpoint_ends_tcp_and_moves_udp(node: NodeUnderTest, family: 
     assert node.arrives("a", answer(C, udp(53, 4000), family)) is None
 
 
-def test_an_endpoint_that_is_not_ready_keeps_what_tcp_has_open(node: NodeUnderTest) -> None:
+def test_an_endpoint_that_is_not_ready_keeps_its_tcp_connections(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=web(C))
     opened(node)
     node.serve(web((C, {"ready": False})))
@@ -326,7 +332,7 @@ def test_a_connection_follows_the_policy(node: NodeUnderTest, family: int, first
     assert node.arrives("a", reply) is None, "which the endpoint could open, and has not"
 
 
-def test_nobody_else_is_the_service(node: NodeUnderTest) -> None:
+def test_packets_that_forge_the_service_or_the_client_are_dropped(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "b", ANY).allow("b", "a", ANY), services=web(B))
     assert node.leaves("a", to_vip(tcp(4000, PORT, SYN)))
     forged = frame(B, A, tcp(PORT, 4000, SYN | ACK), saddr=VIP.ip4)
@@ -349,8 +355,8 @@ def test_a_forged_reset_of_an_endpoint_of_this_node_changes_nothing(
     assert node.connections(family) == before
 
 
-def test_a_lost_entry_is_made_again(node: NodeUnderTest) -> None:
-    """A flood may evict what is not kept yet, either half of it alone."""
+def test_an_evicted_entry_is_created_again(node: NodeUnderTest) -> None:
+    """Before the connection is established, a flood may evict either of its entries alone."""
     node.load(node.policy().allow("a", "c", ANY), services=web(C, protocol="UDP", port=53))
     assert node.leaves("a", to_vip(udp(4000, PORT)))
     node.expire_connections(ports=[53])
@@ -360,15 +366,15 @@ def test_a_lost_entry_is_made_again(node: NodeUnderTest) -> None:
     node.expire_connections(ports=[PORT])
     sent = node.leaves("a", to_vip(udp(4000, PORT)))
     port, target = ports_of(sent)
-    assert target == 53 and port != 4000, "the other half goes on until it expires"
+    assert target == 53 and port != 4000, "the other entry lasts until it expires"
     assert node.arrives("a", answer(C, udp(53, port))) == answer(VIP, udp(PORT, 4000))
 
 
 @pytest.mark.parametrize("protocol", ["UDP", "TCP"])
-def test_a_front_does_not_use_the_entry_of_another_connection(
+def test_a_pre_nat_entry_does_not_use_the_entry_of_a_direct_connection(
     node: NodeUnderTest, protocol: str
 ) -> None:
-    """Its own expired, or was evicted, and a direct connection has the tuple by now."""
+    """Its own post-NAT entry expired or was evicted, and a direct connection has the tuple."""
     make = udp if protocol == "UDP" else tcp
     first, then = ((), ()) if protocol == "UDP" else ((SYN,), (ACK,))
     node.load(node.policy().allow("a", "c", ANY), services=web(C, protocol=protocol))
@@ -380,7 +386,7 @@ def test_a_front_does_not_use_the_entry_of_another_connection(
     for _ in range(2):
         sent = node.leaves("a", to_vip(make(4000, PORT, *then)))
         if protocol == "TCP":
-            assert sent is None, "nobody else would know what it is about"
+            assert sent is None, "no other end knows the connection"
         else:
             assert ports_of(sent)[0] != 4000
         direct = frame(A, C, make(4000, TARGET, *then))
@@ -390,10 +396,10 @@ def test_a_front_does_not_use_the_entry_of_another_connection(
 
 @families
 @pytest.mark.parametrize("host", [B, C], ids=["here", "elsewhere"])
-def test_both_entries_know_what_either_end_has_said(
+def test_both_entries_record_the_packets_of_both_ends(
     node: NodeUnderTest, family: int, host: Host
 ) -> None:
-    """Else the front of a connection that its endpoint has reset would have a place for hours."""
+    """Otherwise the pre-NAT entry of a connection that the endpoint reset would last for hours."""
     node.load(node.policy().allow("a", "b", ANY).allow("a", "c", ANY), services=web(host))
     for payload, by_client in (
         (tcp(4000, PORT, SYN), True),
@@ -419,7 +425,7 @@ def test_both_entries_know_what_either_end_has_said(
     assert abs(lives[0] - lives[1]) <= 2 * 1000, "two seconds' ticks at most"
 
 
-def test_a_closed_connection_leaves_its_ports(node: NodeUnderTest) -> None:
+def test_the_ports_of_a_closed_connection_are_reused(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=web(C))
     opened(node)
     assert node.arrives("a", answer(C, tcp(TARGET, 4000, RST)))
@@ -436,7 +442,7 @@ def test_the_middle_of_an_unknown_connection_is_dropped(node: NodeUnderTest) -> 
     assert node.drops() == {"backend gone": 4}
 
 
-def test_a_service_that_appears_takes_what_was_never_answered(node: NodeUnderTest) -> None:
+def test_a_new_service_takes_over_an_unanswered_connection(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "world", ANY).allow("a", "c", ANY), services=[])
     plain = to_vip(udp(4000, PORT))
     assert node.leaves("a", plain) == plain
@@ -445,7 +451,7 @@ def test_a_service_that_appears_takes_what_was_never_answered(node: NodeUnderTes
     assert node.arrives("a", answer(C, udp(53, 4000))) == answer(VIP, udp(PORT, 4000))
 
 
-def test_a_service_that_goes_leaves_its_address_to_the_policy(node: NodeUnderTest) -> None:
+def test_packets_to_a_removed_service_are_decided_by_policy(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=web(C))
     opened(node)
     node.serve([])

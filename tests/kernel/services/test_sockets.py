@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node's own connections to Services: real sockets of processes in a cgroup of the test's own."""
+"""The node's own connections to Services: real sockets of processes in the test's cgroup."""
 
 import errno
 import json
@@ -104,7 +104,7 @@ def served(*pods: str, name: str = "web", vip: Host = VIP, **spec: object) -> li
 
 @dataclass
 class Echoes:
-    """In a namespace, whoever connects or sends gets the name back; until `stop`."""
+    """Servers in a namespace that send their name to each client, until `stop`."""
 
     namespace: Path
     name: str
@@ -246,7 +246,7 @@ def node(lab: Socketed) -> Iterator[Socketed]:
 
 
 def ask(way: str, kind: str, host: Host, port: int = PORT) -> tuple[str, str, int]:
-    """Who answers a connected socket, and whom that takes for its peer."""
+    """The server that answers a connected socket, and the peer address that the socket reports."""
     with made(way, kind) as each:
         each.connect((address(way, host), port))
         if kind == "UDP":
@@ -275,7 +275,7 @@ def test_the_node_port_of_another_node_has_an_endpoint(node: Socketed, way: str,
 
 
 @ways
-def test_where_that_nodes_endpoints_alone_are_meant_its_port_is_left_to_it(
+def test_a_node_port_with_local_traffic_policy_is_left_to_its_node(
     node: Socketed, way: str
 ) -> None:
     node.load(served("web", type="NodePort", externalTrafficPolicy="Local"))
@@ -306,7 +306,7 @@ def test_datagrams_of_an_unconnected_socket_stay_with_an_endpoint_and_come_from_
     assert set().union(*found) == {(name, address(way, VIP), PORT) for name in PODS}
 
 
-def test_a_connected_datagram_socket_is_told_the_service_by_recvfrom(node: Socketed) -> None:
+def test_recvfrom_reports_the_service_to_a_connected_datagram_socket(node: Socketed) -> None:
     node.load(served("web"))
 
     def work() -> tuple[bytes, tuple[str, int]]:
@@ -376,7 +376,9 @@ def refused(way: str, kind: str, host: Host) -> list[int | None]:
 
 @ways
 @kinds
-def test_without_an_endpoint_the_process_is_refused(node: Socketed, way: str, kind: str) -> None:
+def test_a_process_is_refused_by_a_service_without_endpoints(
+    node: Socketed, way: str, kind: str
+) -> None:
     node.load(served())
     found = node.process(lambda: refused(way, kind, VIP))
     assert found == [errno.ECONNREFUSED] * (2 if kind == "UDP" else 1)
@@ -395,8 +397,8 @@ def test_a_node_port_is_at_the_node_s_addresses_and_at_loopback(
 
 
 @kinds
-def test_nothing_but_a_node_port_is_at_loopback(node: Socketed, kind: str) -> None:
-    """An external IP that is the node's own, and a port where nothing is."""
+def test_only_node_ports_are_reached_at_loopback(node: Socketed, kind: str) -> None:
+    """Not an external IP that is the node's, and not a port without a Service."""
     node.load(served("web", externalIPs=[str(node.node.ipv4)]))
     assert node.process(lambda: ask("IPv4", kind, node.own)) == ("web", node.own.ip4, PORT)
 
@@ -426,7 +428,7 @@ def test_processes_outside_the_cgroup_or_the_namespace_are_left_alone(
 
 
 @kinds
-def test_source_ranges_are_asked_about_the_node(node: Socketed, kind: str) -> None:
+def test_source_ranges_apply_to_the_node(node: Socketed, kind: str) -> None:
     spec = {
         "type": "LoadBalancer",
         "clusterIPs": ["None"],
@@ -454,7 +456,7 @@ def test_session_affinity_holds_the_node_to_an_endpoint(node: Socketed, way: str
 
 @ways
 @kinds
-def test_what_is_no_service_goes_where_it_was_sent(node: Socketed, way: str, kind: str) -> None:
+def test_connections_to_no_service_are_not_translated(node: Socketed, way: str, kind: str) -> None:
     node.load(served("web"))
     cart = host_of("cart")
     found = node.process(lambda: ask(way, kind, cart, TARGET))
@@ -477,7 +479,7 @@ def status_epoch(node: Socketed) -> int:
     return found.epoch
 
 
-def test_each_load_says_again_whose_processes_they_are(node: Socketed) -> None:
+def test_each_load_sets_the_cgroup_again(node: Socketed) -> None:
     given = served("web")
     node.load(given)
     first = links(node)
@@ -495,14 +497,14 @@ def test_each_load_says_again_whose_processes_they_are(node: Socketed) -> None:
     assert not node.process(lambda: is_translated(VIP))
 
 
-def test_unload_takes_them_off_at_once(node: Socketed) -> None:
+def test_unload_detaches_the_socket_hooks_at_once(node: Socketed) -> None:
     node.load(served("web"))
     assert node.process(lambda: is_translated(VIP))
     node.unload()
     assert not node.process(lambda: is_translated(VIP))
 
 
-def test_a_load_that_fails_leaves_the_hooks_of_the_one_before(
+def test_a_load_that_fails_keeps_the_previous_socket_hooks(
     node: Socketed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node.load(served("web"))
@@ -515,7 +517,7 @@ def test_a_load_that_fails_leaves_the_hooks_of_the_one_before(
     assert node.process(lambda: is_translated(VIP))
 
 
-def test_a_first_load_that_fails_leaves_nothing(
+def test_a_first_load_that_fails_leaves_no_socket_hooks(
     lab: Socketed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(socket_hooks.PROGRAMS, "pc_getpeer6", 8)
@@ -524,7 +526,7 @@ def test_a_first_load_that_fails_leaves_nothing(
     assert not lab.pins.is_any() and not lab.process(lambda: is_translated(VIP))
 
 
-def test_a_cgroup_that_is_gone_is_shown_and_the_next_load_goes_on(node: Socketed) -> None:
+def test_a_removed_cgroup_is_shown_and_the_next_load_works(node: Socketed) -> None:
     other = Path(tempfile.mkdtemp(prefix="policyc-test-", dir=CGROUPS))
     try:
         node.load(served("web"), cgroup=other)
@@ -543,7 +545,7 @@ def test_a_folder_that_is_no_cgroup_is_refused(lab: Socketed) -> None:
     assert not lab.pins.is_any()
 
 
-def test_without_services_nothing_is_touched(node: Socketed) -> None:
+def test_without_services_no_socket_hook_is_attached(node: Socketed) -> None:
     node.load()
     cart = host_of("cart")
     found = node.process(lambda: ask("IPv4", "TCP", cart, TARGET))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""loadBalancerSourceRanges: who may come to the addresses of a load balancer, pods included."""
+"""loadBalancerSourceRanges: which clients, pods included, reach the addresses of a load balancer."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,7 +74,7 @@ def reasons(picks: Picks, family: int, at: Host, *who: str, port: int = PORT) ->
 
 
 @families
-def test_only_who_is_in_a_range_comes_in(node: NodeUnderTest, picks: Picks, family: int) -> None:
+def test_only_clients_inside_a_range_pass(node: NodeUnderTest, picks: Picks, family: int) -> None:
     refused = node.enum("drop_reason")["PC_DROP_SOURCE_RANGE"]
     world, beside, far = WORLD.address(family), HERE_TOO[family], B.address(family)
     node.serve(balanced(f"{world}/{32 if family == 4 else 128}"))
@@ -90,7 +90,7 @@ def test_only_who_is_in_a_range_comes_in(node: NodeUnderTest, picks: Picks, fami
 
 
 @families
-def test_ranges_are_about_the_balancer_and_its_service(
+def test_ranges_apply_only_to_the_load_balancer_addresses_of_their_service(
     node: NodeUnderTest, picks: Picks, family: int
 ) -> None:
     refused = node.enum("drop_reason")["PC_DROP_SOURCE_RANGE"]
@@ -119,8 +119,8 @@ def test_a_client_outside_the_ranges_is_dropped_at_the_uplink(
 
 
 @families
-def test_a_pod_has_to_be_in_a_range_as_well(node: NodeUnderTest, family: int) -> None:
-    """As with kube-proxy, which sends pods there by the same chain."""
+def test_a_pod_outside_the_ranges_is_dropped(node: NodeUnderTest, family: int) -> None:
+    """As with kube-proxy, whose chain for the ranges applies to pods too."""
     policy = node.policy().allow("a", "c", ANY)
     node.load(policy, services=balanced("203.0.113.0/24", "2001:db8::/32"))
     sent = frame(A, BALANCER, tcp(4000, PORT, SYN), family=family)
@@ -131,7 +131,7 @@ def test_a_pod_has_to_be_in_a_range_as_well(node: NodeUnderTest, family: int) ->
     assert node.leaves("a", sent)
     node.serve(balanced("203.0.113.0/24", "2001:db8::/32")[:1])
     verdict, _ = node.answered("a", frame(A, BALANCER, tcp(4001, PORT, SYN), family=family))
-    assert verdict == 2, "who may not come is not told that nobody is there"
+    assert verdict == 2, "a client outside the ranges gets no answer"
 
 
 def test_a_change_leaves_only_the_ranges_in_force(node: NodeUnderTest) -> None:

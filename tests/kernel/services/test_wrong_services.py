@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A wrong object among Services: it is left out, named and counted, and the others are in force."""
+"""An invalid object among Services is left out, named and counted. The others are in force."""
 
 import json
 from pathlib import Path
@@ -117,13 +117,13 @@ def test_a_wrong_object_is_left_out(
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", '{"kind": "List"}', '{"a": 1}'])
-def test_what_is_no_list_of_objects_is_refused(commands: Commands, text: str) -> None:
+def test_a_file_without_a_list_of_objects_is_refused(commands: Commands, text: str) -> None:
     path = commands.node.folder / "services.json"
     path.write_text(text)
     assert commands.load(policy(commands.node), "--services", str(path))[0] == 2
 
 
-def test_a_watch_keeps_the_others_of_a_list(tmp_path: Path) -> None:
+def test_a_watch_keeps_the_valid_objects_of_a_list(tmp_path: Path) -> None:
     said: list[str] = []
     world = World(OwnNode("node-1"), said.append)
     bad = wrong("value")
@@ -140,7 +140,7 @@ def test_a_watch_keeps_the_others_of_a_list(tmp_path: Path) -> None:
     assert world.left_out == {}
 
 
-def test_an_object_that_is_given_twice_is_refused() -> None:
-    """The API server has it once: nothing says which one is meant."""
+def test_a_duplicate_object_is_refused() -> None:
+    """The API server has it once. Nothing says which one is meant."""
     with pytest.raises(InputError, match="is also"):
         serve([service(), service()], OwnNode("node-1"))

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two pods, a server, a forger, time and loads: no pod gets a port whose connection may go on.
+"""Two pods, a server and a forger: no pod gets the SNAT port of a connection that may continue.
 
-`PortMonitor` watches the kernel and the model. It shares no rule with either.
+Time passes and loads happen. `PortMonitor` watches the kernel and the model. It shares no rule with
+either.
 """
 
 import random
@@ -105,7 +106,7 @@ class InModel:
 
 @dataclass
 class History:
-    """Told by a seed, while it goes on: ends answer what has come."""
+    """A random sequence by a seed, made while it runs: ends answer the packets that arrived."""
 
     node: Node
     family: int
@@ -188,19 +189,21 @@ def watched(node: Node, family: int, seed: int, steps: int = 120) -> History:
 @pytest.mark.kernel
 @settings(GIVEN_A_NODE, max_examples=N_STORIES)
 @given(seed=SEEDS)
-def test_no_pod_gets_anothers_port_in_the_kernel(node: NodeUnderTest, seed: int) -> None:
+def test_no_pod_gets_the_snat_port_of_another_pod_in_the_kernel(
+    node: NodeUnderTest, seed: int
+) -> None:
     node.unload()
     watched(InKernel(node), 4 if seed % 2 else 6, seed)
 
 
 @settings(deadline=None)
 @given(seed=SEEDS)
-def test_no_pod_gets_anothers_port_in_the_model(seed: int) -> None:
+def test_no_pod_gets_the_snat_port_of_another_pod_in_the_model(seed: int) -> None:
     watched(InModel(4), 4, seed)
 
 
-def test_ports_change_hands_in_these_histories() -> None:
-    """Or it would say little."""
+def test_freed_ports_are_reused_in_these_histories() -> None:
+    """Without reuse the monitor would check little."""
     histories = [watched(InModel(4), 4, seed) for seed in range(N_STORIES)]
     assert sum(each.n_taken for each in histories) > N_STORIES
     assert sum(each.n_left for each in histories) > 20 * N_STORIES
@@ -211,7 +214,7 @@ assert right
 
 
 def resetting(leaving: Leaving) -> int:
-    """A RST ends it, whoever has sent it."""
+    """Any RST ends it, forged ones too."""
     return 10 if leaving.has_reset else right(leaving)
 
 

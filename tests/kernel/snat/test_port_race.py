@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A masquerade port that several CPUs want at once is one connection's: a model of it, in every order,
-and the kernel's CPUs for a while.
+"""Several CPUs want one SNAT port and one connection gets it: a model in every interleaving, and
+the kernel's CPUs for a while.
 """
 
 import os
@@ -51,7 +51,9 @@ THERE = {
 
 
 def owners(step: Step, place: Place, pods: tuple[str, ...]) -> set[tuple[tuple[bool, ...], str]]:
-    """Who was given the port, and whose it is in the end, in all orders where nobody has given up."""
+    """Which CPUs got the port and which pod has it in the end, in all orders without a CPU that
+    gave up.
+    """
     return {
         (tuple(bool(cpu.has) for cpu in cpus), whose)
         for cpus, whose in ends_of(step, place, pods)
@@ -68,7 +70,7 @@ def ends_of(step: Step, place: Place, pods: tuple[str, ...]) -> Iterator[tuple[l
 @pytest.mark.parametrize(
     "pods", [("a", "b"), ("a", "a"), ("a", "b", "c"), ("a", "a", "b")], ids=str
 )
-def test_a_port_is_one_pods_in_every_order(there: str, pods: tuple[str, ...]) -> None:
+def test_one_pod_gets_the_port_in_every_interleaving(there: str, pods: tuple[str, ...]) -> None:
     found = owners(by_lock, THERE[there], pods)
     for given, whose in found:
         assert whose in pods
@@ -78,13 +80,13 @@ def test_a_port_is_one_pods_in_every_order(there: str, pods: tuple[str, ...]) ->
 
 
 @pytest.mark.parametrize("there", THERE)
-def test_who_gives_up_has_nothing(there: str) -> None:
-    """It has waited for long, and goes on to another port."""
+def test_a_cpu_that_gives_up_holds_no_port(there: str) -> None:
+    """It has waited for its bound, and tries another port."""
     for cpus, whose in ends_of(by_lock, THERE[there], ("a", "b", "a")):
         assert all(cpu.pod == whose or not cpu.has for cpu in cpus)
 
 
-def test_the_model_sees_what_would_not_do() -> None:
+def test_the_model_detects_unsafe_algorithms() -> None:
     assert ((True, True), "b") in owners(by_deletion, THERE["expired"], ("a", "b"))
     with pytest.raises(TornError):
         owners(by_swap_alone, THERE["expired"], ("a", "b"))
@@ -121,8 +123,8 @@ PORTS = range(LOW, LOW + 8)
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("family", [4, 6])
-def test_no_two_connections_leave_by_one_port(node: NodeUnderTest, family: int) -> None:
-    """Two pods, whose own ports are the range's, to one server; what was there before has expired."""
+def test_no_two_connections_get_the_same_snat_port(node: NodeUnderTest, family: int) -> None:
+    """Two pods use the range's ports as source ports to one server. Earlier entries are expired."""
     loaded(node, ports=PORTS)
     together = threading.Barrier(2)
     left: dict[str, dict[int, int]] = {"a": {}, "b": {}}
@@ -151,7 +153,7 @@ def test_no_two_connections_leave_by_one_port(node: NodeUnderTest, family: int) 
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("family", [4, 6])
-def test_a_connection_that_begins_on_two_cpus_has_one_port(
+def test_a_connection_that_starts_on_two_cpus_gets_one_port(
     node: NodeUnderTest, family: int
 ) -> None:
     loaded(node, ports=PORTS)

@@ -74,7 +74,9 @@ PAIRS = {
 
 @families
 @pytest.mark.parametrize("protocol", ["TCP", "UDP", "SCTP", "echo"])
-def test_there_and_back_by_its_own_port(node: NodeUnderTest, family: int, protocol: str) -> None:
+def test_a_free_source_port_is_kept_and_the_reply_is_translated(
+    node: NodeUnderTest, family: int, protocol: str
+) -> None:
     loaded(node)
     if protocol == "echo":
         there, back = echo(family, LOW + 1), echo_reply(family, LOW + 1)
@@ -90,8 +92,9 @@ def test_there_and_back_by_its_own_port(node: NodeUnderTest, family: int, protoc
 
 @families
 @pytest.mark.parametrize("protocol", ["TCP", "UDP", "echo"])
-def test_there_and_back_by_another_port(node: NodeUnderTest, family: int, protocol: str) -> None:
-    """The pod's own is none of those that pods leave by."""
+def test_a_source_port_outside_the_range_is_translated_in_both_directions(
+    node: NodeUnderTest, family: int, protocol: str
+) -> None:
     loaded(node)
     if protocol == "echo":
         to, back = (lambda p: echo(family, p)), (lambda p: echo_reply(family, p))
@@ -109,7 +112,7 @@ def test_there_and_back_by_another_port(node: NodeUnderTest, family: int, protoc
 
 
 @families
-def test_one_port_of_two_pods_becomes_two(node: NodeUnderTest, family: int) -> None:
+def test_two_pods_with_one_source_port_get_two_snat_ports(node: NodeUnderTest, family: int) -> None:
     loaded(node)
     ports = {}
     for pod in ("a", "b"):
@@ -125,7 +128,7 @@ def test_one_port_of_two_pods_becomes_two(node: NodeUnderTest, family: int) -> N
 
 
 @families
-def test_ports_run_out_towards_one_other_side(node: NodeUnderTest, family: int) -> None:
+def test_ports_are_exhausted_per_destination(node: NodeUnderTest, family: int) -> None:
     loaded(node, ports=range(LOW, LOW + 3))
     found = {port_of(out(node, tcp(port, 80, SYN), family), family) for port in (1000, 2000, 3000)}
     assert found == {LOW, LOW + 1, LOW + 2}
@@ -139,7 +142,7 @@ def test_ports_run_out_towards_one_other_side(node: NodeUnderTest, family: int) 
 
 @families
 def test_sctp_keeps_its_port_or_is_dropped(node: NodeUnderTest, family: int) -> None:
-    """Its checksum covers the port."""
+    """The SCTP checksum covers the port."""
     loaded(node)
     assert out(node, sctp(4000, 80, 1), family, "a") == left(sctp(4000, 80, 1), family)
     assert out(node, sctp(4000, 80, 1), family, "b") is None
@@ -148,8 +151,8 @@ def test_sctp_keeps_its_port_or_is_dropped(node: NodeUnderTest, family: int) -> 
 
 
 @families
-def test_exceptions_see_the_pods_own_address(node: NodeUnderTest, family: int) -> None:
-    """What the load names; and pods and nodes, whom nobody names."""
+def test_excepted_destinations_see_the_pods_address(node: NodeUnderTest, family: int) -> None:
+    """Destinations that the load names, and pods and nodes, which it need not name."""
     net = f"{OTHER.ip4}/32" if family == 4 else f"{OTHER.ip6}/128"
     loaded(node, excepted=(net,))
     for to in (OTHER, C, NODE):
@@ -162,7 +165,7 @@ def test_exceptions_see_the_pods_own_address(node: NodeUnderTest, family: int) -
 
 
 @families
-def test_an_exception_of_a_later_load_ends_what_was_translated(
+def test_an_exception_of_a_later_load_ends_translated_connections(
     node: NodeUnderTest, family: int
 ) -> None:
     loaded(node)
@@ -185,7 +188,9 @@ def test_without_the_option_the_address_stays_the_pods(node: NodeUnderTest, fami
 
 
 @families
-def test_what_answers_nobody_goes_to_the_stack_untouched(node: NodeUnderTest, family: int) -> None:
+def test_packets_that_match_no_snat_entry_pass_to_the_stack_unchanged(
+    node: NodeUnderTest, family: int
+) -> None:
     loaded(node)
     assert out(node, tcp(LOW, 80, SYN), family)
     for given in (
@@ -203,8 +208,8 @@ def test_what_answers_nobody_goes_to_the_stack_untouched(node: NodeUnderTest, fa
 
 
 @families
-def test_nobody_but_an_uplink_brings_an_answer(node: NodeUnderTest, family: int) -> None:
-    """Pod b says that it is whom pod a speaks to."""
+def test_a_reply_forged_by_a_pod_is_dropped(node: NodeUnderTest, family: int) -> None:
+    """Pod b sends with the address of pod a's server."""
     loaded(node)
     assert out(node, udp(LOW, 53), family)
     lie = frame(B, NODE, udp(53, LOW), family=family, saddr=WORLD.address(family))
@@ -213,7 +218,7 @@ def test_nobody_but_an_uplink_brings_an_answer(node: NodeUnderTest, family: int)
 
 
 def half(node: NodeUnderTest, is_out: bool) -> bytes:
-    """The key of the only connection's half."""
+    """The key of one of the two SNAT entries of the only connection."""
     (key,) = (key for key in ends(node) if key[38] == is_out)
     return key
 
@@ -221,10 +226,10 @@ def half(node: NodeUnderTest, is_out: bool) -> bytes:
 @families
 @pytest.mark.parametrize("how", ["expired", "gone"])
 @pytest.mark.parametrize("which", ["the pod's", "the other side's"])
-def test_a_half_without_the_other_is_nothing(
+def test_one_snat_entry_without_its_pair_translates_nothing(
     node: NodeUnderTest, family: int, how: str, which: str
 ) -> None:
-    """An answer passes untouched; the pod's next packet finds the same port again."""
+    """A reply passes unchanged. The pod's next packet gets the same port again."""
     loaded(node)
     first = out(node, udp(4000, 53), family)
     port = port_of(first, family)
@@ -242,8 +247,8 @@ def test_a_half_without_the_other_is_nothing(
 
 
 @families
-def test_what_was_silent_for_too_long_begins_anew(node: NodeUnderTest, family: int) -> None:
-    """Its port may be another's by then."""
+def test_an_expired_connection_gets_a_new_port(node: NodeUnderTest, family: int) -> None:
+    """Another connection may have its port by then."""
     loaded(node)
     assert out(node, udp(LOW, 53), family) == left(udp(LOW, 53), family)
     expire(node)
@@ -254,7 +259,7 @@ def test_what_was_silent_for_too_long_begins_anew(node: NodeUnderTest, family: i
 
 
 def seconds(node: NodeUnderTest) -> set[int]:
-    """How long each half has to live, as it was last written."""
+    """The remaining lifetime of each SNAT entry, as last written."""
     with node.shared_map("pc_clock") as fd:
         rate = struct.unpack("=Q", bpf_syscall.map_lookup(fd, bytes(4), 8) or b"")[0]
     left = {struct.unpack("=Q", each["expires"])[0] & 0xFFFFFFFF for each in ends(node).values()}
@@ -262,8 +267,12 @@ def seconds(node: NodeUnderTest) -> set[int]:
 
 
 @families
-def test_a_tcp_port_rests_until_both_have_closed(node: NodeUnderTest, family: int) -> None:
-    """Both halves always say the same. FINs have the sequence number 1, so that 2 acknowledges them."""
+def test_a_tcp_port_is_reserved_until_both_ends_have_closed(
+    node: NodeUnderTest, family: int
+) -> None:
+    """Both SNAT entries hold the same state. FINs have the sequence number 1, so that 2
+    acknowledges them.
+    """
     loaded(node)
     port = port_of(out(node, tcp(4000, 80, SYN), family), family)
 
@@ -296,10 +305,10 @@ def test_a_tcp_port_rests_until_both_have_closed(node: NodeUnderTest, family: in
 
 @families
 @pytest.mark.parametrize("ack", [0xFFFFFFFF, 0, 1])
-def test_a_later_fin_from_outside_replaces_the_number(
+def test_a_later_fin_of_the_external_host_replaces_the_recorded_sequence_number(
     node: NodeUnderTest, family: int, ack: int
 ) -> None:
-    """Also where numbers wrap around."""
+    """Also where sequence numbers wrap around."""
     loaded(node)
     for flags in (SYN, FIN | ACK):
         port = port_of(out(node, tcp(4000, 80, flags), family), family)
@@ -314,7 +323,7 @@ def test_a_later_fin_from_outside_replaces_the_number(
 
 
 @families
-def test_what_has_no_ports_does_not_leave(node: NodeUnderTest, family: int) -> None:
+def test_packets_without_ports_are_dropped(node: NodeUnderTest, family: int) -> None:
     loaded(node)
     assert node.goes_out(sent(raw(GRE, bytes(20)), family)) is None
     assert node.goes_out(sent(echo_reply(family, 5), family)) is None
@@ -325,8 +334,10 @@ def test_what_has_no_ports_does_not_leave(node: NodeUnderTest, family: int) -> N
 
 
 @families
-def test_answers_to_who_came_from_outside_stay_the_pods(node: NodeUnderTest, family: int) -> None:
-    """To the pod's own address, and to a Service."""
+def test_replies_to_external_clients_keep_the_pods_address(
+    node: NodeUnderTest, family: int
+) -> None:
+    """Replies to clients of the pod's own address and of a Service."""
     policy = node.policy().allow_ingress("world", "a", ANY)
     external = service(externalIPs=[EXTERNAL.ip4, EXTERNAL.ip6])
     node.load(
@@ -349,8 +360,12 @@ def test_answers_to_who_came_from_outside_stay_the_pods(node: NodeUnderTest, fam
 
 
 @families
-def test_a_service_whose_endpoint_is_outside(node: NodeUnderTest, family: int) -> None:
-    """The pod's hook translates to the endpoint, the uplink's to the node, and each its part back."""
+def test_a_service_with_an_external_endpoint_is_translated_by_both_hooks(
+    node: NodeUnderTest, family: int
+) -> None:
+    """The pod's hook translates the Service's address, the uplink's hook the pod's. Replies reverse
+    both.
+    """
     node.load(
         node.policy().allow("a", "world", ANY), uplinks=[UPLINK], services=web(WORLD),
         masquerade=Masquerade(range(LOW, HIGH)),
@@ -369,7 +384,7 @@ def test_a_service_whose_endpoint_is_outside(node: NodeUnderTest, family: int) -
 
 
 @families
-def test_the_nodes_own_connections_are_left_alone(node: NodeUnderTest, family: int) -> None:
+def test_connections_of_the_node_are_not_translated(node: NodeUnderTest, family: int) -> None:
     loaded(node)
     for given in (left(tcp(33000, 80, SYN), family), left(echo(family, 9), family),
                   left(raw(GRE, bytes(20)), family)):  # fmt: skip
@@ -384,8 +399,10 @@ def test_the_nodes_own_connections_are_left_alone(node: NodeUnderTest, family: i
 
 
 @families
-def test_an_echo_of_the_node_beside_a_pods(node: NodeUnderTest, family: int) -> None:
-    """Ids are no ports, and nobody can reserve them: the node's gets another on the wire."""
+def test_an_echo_id_of_the_node_that_a_pod_uses_is_translated(
+    node: NodeUnderTest, family: int
+) -> None:
+    """Ids are no ports and cannot be reserved, so the node's echo gets another id on the wire."""
     loaded(node)
     assert out(node, echo(family, LOW), family) == left(echo(family, LOW), family)
     other = port_of(node.goes_out(left(echo(family, LOW), family), pod=None), family)
@@ -399,7 +416,9 @@ def test_an_echo_of_the_node_beside_a_pods(node: NodeUnderTest, family: int) -> 
 
 
 @families
-def test_another_pod_with_the_address_gets_no_answers(node: NodeUnderTest, family: int) -> None:
+def test_another_pod_that_gets_the_address_receives_no_replies(
+    node: NodeUnderTest, family: int
+) -> None:
     loaded(node)
     assert out(node, udp(LOW, 53), family)
     moved = [endpoint("a", A, "pcb"), endpoint("c", C, None)]
@@ -415,8 +434,10 @@ def test_another_pod_with_the_address_gets_no_answers(node: NodeUnderTest, famil
 
 
 @families
-def test_what_goes_out_by_another_uplink_begins_anew(node: NodeUnderTest, family: int) -> None:
-    """Under the address that the node has there."""
+def test_a_connection_that_moves_to_another_uplink_is_translated_anew(
+    node: NodeUnderTest, family: int
+) -> None:
+    """It leaves under the node's address there."""
     second = Host(NODE.mac, "192.0.2.7", "2001:db8:7::7")
     ip("link", "add", "pcup2", "type", "veth", "peer", "name", "pcup2.p")
     Path("/proc/sys/net/ipv6/conf/pcup2/disable_ipv6").write_text("0")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ICMP errors about masqueraded packets, both ways, and fragments of them, byte for byte."""
+"""ICMP errors about packets behind SNAT, in both directions, and their fragments, byte for byte."""
 
 import pytest
 
@@ -86,10 +86,10 @@ PROTOCOLS = pytest.mark.parametrize(
 @PROTOCOLS
 @pytest.mark.parametrize("make", [error, time_exceeded])
 @pytest.mark.parametrize("reporter", [ROUTER, WORLD], ids=["a router", "the other side"])
-def test_an_error_about_what_a_pod_has_sent(
+def test_an_error_about_a_pods_packet_reaches_the_pod(
     node: NodeUnderTest, family: int, proto: str, much: bool, make, reporter: Host
 ) -> None:
-    """It quotes what was on the wire, and the pod is told what it has sent itself."""
+    """It quotes the packet on the wire. The pod gets a quote of the packet that it sent."""
     loaded(node)
     went = out(node, request(proto, 4000, family), family)
     assert went is not None
@@ -105,10 +105,10 @@ def test_an_error_about_what_a_pod_has_sent(
 @families
 @PROTOCOLS
 @pytest.mark.parametrize("by", ["the pod", "the node"])
-def test_an_error_about_what_a_pod_was_answered(
+def test_an_error_about_a_reply_reaches_the_server(
     node: NodeUnderTest, family: int, proto: str, much: bool, by: str
 ) -> None:
-    """By the pod, or by the node's stack, which could not bring it the answer."""
+    """The pod sends it, or the node's stack, which could not deliver the reply."""
     loaded(node)
     port = port_of(out(node, request(proto, 4000, family), family), family)
     back = answer_to(proto, port, family)
@@ -125,8 +125,8 @@ def test_an_error_about_what_a_pod_was_answered(
 
 
 @families
-def test_an_error_about_nothing(node: NodeUnderTest, family: int) -> None:
-    """From outside it passes as it is, and leaves no pod under its own address."""
+def test_an_error_about_no_connection_is_not_translated(node: NodeUnderTest, family: int) -> None:
+    """From outside it passes unchanged. It never leaves under a pod's address."""
     loaded(node)
     assert out(node, udp(LOW, 80), family) == left(udp(LOW, 80), family)
     for quoted in (
@@ -147,7 +147,9 @@ def test_an_error_about_nothing(node: NodeUnderTest, family: int) -> None:
 
 @families
 @pytest.mark.parametrize("who", [B, NODE], ids=["a pod", "the node"])
-def test_an_error_from_who_is_not_outside(node: NodeUnderTest, family: int, who: Host) -> None:
+def test_an_external_error_with_the_source_of_a_pod_or_the_node_is_dropped(
+    node: NodeUnderTest, family: int, who: Host
+) -> None:
     loaded(node)
     went = out(node, udp(LOW, 80), family)
     assert went is not None
@@ -157,7 +159,7 @@ def test_an_error_from_who_is_not_outside(node: NodeUnderTest, family: int, who:
 
 
 @families
-def test_an_error_about_who_came_from_outside_stays_the_pods(
+def test_an_error_about_an_external_clients_connection_keeps_the_pods_address(
     node: NodeUnderTest, family: int
 ) -> None:
     node.load(
@@ -190,8 +192,8 @@ def test_fragments_follow_their_first(node: NodeUnderTest, family: int) -> None:
 
 
 @families
-def test_a_fragment_without_its_first(node: NodeUnderTest, family: int) -> None:
-    """A pod's is dropped, of another passes; where the first one is excepted the others are, too."""
+def test_a_fragment_without_its_first_is_not_translated(node: NodeUnderTest, family: int) -> None:
+    """A pod's is dropped, an external host's passes. Fragments of an excepted datagram pass."""
     loaded(node)
     gateway, here = Host(WORLD.mac, "", ""), Host(NODE.mac, "", "")
     _, later = fragments(A, gateway, (4000, 53), family, A, WORLD)

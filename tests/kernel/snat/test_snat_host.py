@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Masquerade on a guarded node: its own connections from the ports that pods leave by."""
+"""SNAT on a node under host policy: the node's own connections from SNAT ports."""
 
 from functools import partial
 
@@ -69,10 +69,10 @@ protocols = pytest.mark.parametrize("protocol", ["TCP", "UDP", "echo"])
 
 @families
 @protocols
-def test_answers_to_a_port_that_was_translated_are_asked_about(
+def test_host_policy_decides_replies_to_a_translated_port_of_the_node(
     node: NodeUnderTest, family: int, protocol: str
 ) -> None:
-    """A pod has the port; a policy that denies what the node opened ends it."""
+    """A pod has the port. A policy that denies the node's connection ends it."""
     loaded(node, MAY)
     there, back = pair(protocol, family, LOW)
     assert out(node, there, family) == left(there, family)
@@ -87,14 +87,16 @@ def test_answers_to_a_port_that_was_translated_are_asked_about(
     assert node.drops() == {"policy": 2}
     assert node.comes_in(answer(back, family)) == answered(back, family)
     error = unreachable(family, inner(frame(NODE, WORLD, there_then, family=family)))
-    assert node.comes_in(answer(error, family)) is None, "about what it may not send"
+    assert node.comes_in(answer(error, family)) is None, "an error about a denied packet"
 
 
 pieces = partial(two_pieces, WORLD, NODE, 1053)
 
 
 @families
-def test_fragments_of_such_answers_go_as_the_first(node: NodeUnderTest, family: int) -> None:
+def test_fragments_of_replies_to_a_translated_port_follow_their_first(
+    node: NodeUnderTest, family: int
+) -> None:
     loaded(node, MAY)
     assert out(node, udp(LOW, 1053), family)
     assert own(node, udp(LOW, 1053), family)
@@ -107,10 +109,10 @@ def test_fragments_of_such_answers_go_as_the_first(node: NodeUnderTest, family: 
 
 @families
 @protocols
-def test_the_first_packet_leaves_by_the_port_of_the_next(
+def test_every_packet_of_a_node_connection_leaves_by_the_same_translated_port(
     node: NodeUnderTest, family: int, protocol: str
 ) -> None:
-    """Policy is asked about it, by the port that the node has given it; also under the next one."""
+    """Policy decides by the node's own port, also after a change of policy."""
     loaded(node, MAY)
     there, back = pair(protocol, family, LOW)
     assert out(node, there, family) == left(there, family)
@@ -128,8 +130,8 @@ def test_the_first_packet_leaves_by_the_port_of_the_next(
 
 
 @families
-def test_a_port_that_the_node_has_is_no_pods(node: NodeUnderTest, family: int) -> None:
-    """From its first packet on."""
+def test_no_pod_gets_a_port_that_the_node_uses(node: NodeUnderTest, family: int) -> None:
+    """From the first packet of the node's connection on."""
     loaded(node, MAY)
     there = tcp(LOW, 80, SYN)
     assert own(node, there, family) == left(there, family)
@@ -139,7 +141,9 @@ def test_a_port_that_the_node_has_is_no_pods(node: NodeUnderTest, family: int) -
 
 
 @families
-def test_no_port_is_left_for_the_node(node: NodeUnderTest, family: int) -> None:
+def test_a_node_connection_without_a_free_snat_port_is_dropped(
+    node: NodeUnderTest, family: int
+) -> None:
     node.load(MAY, uplinks=[UPLINK], masquerade=Masquerade(range(LOW, LOW + 1)))
     assert out(node, tcp(LOW, 80, SYN), family)
     assert own(node, tcp(LOW, 80, SYN), family) is None

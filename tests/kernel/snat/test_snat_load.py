@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `node load --masquerade` reserves, refuses, shows and puts back."""
+"""`node load --masquerade`: ports that it reserves and releases, options that it refuses, its
+status.
+"""
 
 import ipaddress
 import json
@@ -70,7 +72,9 @@ def reserve(text: str) -> None:
 
 
 @pytest.mark.parametrize("before", ["", "8080", "22,49990-50009,60000"])
-def test_ports_are_reserved_beside_others_and_given_back(node: NodeUnderTest, before: str) -> None:
+def test_a_load_reserves_its_ports_and_unload_releases_them(
+    node: NodeUnderTest, before: str
+) -> None:
     reserve(before)
     loaded(node, ports=PORTS)
     both = {"": "50000-50099", "8080": "8080,50000-50099",
@@ -119,7 +123,7 @@ def reserved_ports_keys(fd: int) -> Iterator[bytes]:
     yield from bpf_syscall.map_keys(fd, 24)
 
 
-def test_a_load_that_is_killed_leaves_nothing_for_long(
+def test_the_next_load_releases_the_ports_of_a_killed_load(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reserve("8080")
@@ -162,7 +166,7 @@ def listening(kind: int, address: str, port: int) -> Iterator[None]:
         (socket.SOCK_DGRAM, "::1", 61050, False),
     ],
 )
-def test_a_port_that_the_node_listens_at_is_nobodys(
+def test_a_range_with_a_port_where_the_node_listens_is_refused(
     node: NodeUnderTest, kind: int, address: str, port: int, is_refused: bool
 ) -> None:
     Path("/proc/sys/net/ipv4/ip_local_port_range").write_text("32768 60999\n")
@@ -180,8 +184,10 @@ def test_a_port_that_the_node_listens_at_is_nobodys(
 
 
 @families
-def test_other_ports_end_what_left_by_the_ones_before(node: NodeUnderTest, family: int) -> None:
-    """It begins anew, and what comes to the old port is nobody's, or a socket's."""
+def test_a_load_with_other_ports_ends_connections_by_the_previous_ports(
+    node: NodeUnderTest, family: int
+) -> None:
+    """The connection starts again. Packets to the old port match no entry, or reach a socket."""
     loaded(node, ports=PORTS)
     old = port_of(out(node, udp(50007, 53), family), family)
     assert old == 50007
@@ -191,14 +197,14 @@ def test_other_ports_end_what_left_by_the_ones_before(node: NodeUnderTest, famil
     assert port_of(out(node, udp(50007, 53), family), family) == new
     assert node.comes_in(answer(udp(53, old), family)) == answer(udp(53, old), family)
     assert node.comes_in(answer(udp(53, new), family)) == answered(udp(53, 50007), family)
-    assert len(ends(node)) == 3, "the half that was the old port's waits until it is over"
+    assert len(ends(node)) == 3, "the entry of the old port lasts until it expires"
 
 
 @families
-def test_another_address_ends_what_left_under_the_one_before(
+def test_a_load_with_another_address_ends_connections_under_the_previous_one(
     node: NodeUnderTest, family: int
 ) -> None:
-    """The same port is had under the new address."""
+    """The connection gets the same port under the new address."""
     loaded(node, ports=PORTS)
     assert out(node, udp(50007, 53), family) == left(udp(50007, 53), family)
     node.node_addresses = (OWN.ip4, OWN.ip6)
@@ -210,8 +216,8 @@ def test_another_address_ends_what_left_under_the_one_before(
     assert node.comes_in(back) == answered(udp(53, 50007), family)
 
 
-def test_no_port_is_looked_at_twice_for_a_connection(node: NodeUnderTest) -> None:
-    """32 are, of these 33: so as many connections find one, wherever they begin to look."""
+def test_no_port_is_tried_twice_for_a_connection(node: NodeUnderTest) -> None:
+    """A search tries 32 of these 33 ports. So 32 connections find one, wherever each search starts."""
     size = 33
     loaded(node, ports=range(50000, 50000 + size))
     for to in range(80, 90):
@@ -227,8 +233,8 @@ def node_port(number: int) -> list[object]:
     return [service(type="NodePort", ports=ports), *slices([])]
 
 
-def test_a_port_that_is_a_node_port_is_not_both(node: NodeUnderTest) -> None:
-    """Whichever comes first: the Service is left out, or the ports are refused."""
+def test_a_port_cannot_be_a_snat_port_and_a_node_port(node: NodeUnderTest) -> None:
+    """The later one loses: the Service is left out, or the ports are refused."""
     wanted = Masquerade(PORTS)
     node.load(node.policy(), uplinks=[UPLINK], masquerade=wanted, services=node_port(50050))
     assert "node port 50050 is one of the SNAT ports" in node.warnings[-1]
@@ -246,7 +252,7 @@ def test_a_port_that_is_a_node_port_is_not_both(node: NodeUnderTest) -> None:
 
 
 @families
-def test_services_that_change_leave_masquerading_as_it_is(node: NodeUnderTest, family: int) -> None:
+def test_a_change_of_services_does_not_affect_snat(node: NodeUnderTest, family: int) -> None:
     loaded(node)
     went = out(node, udp(4000, 53), family)
     assert port_of(went, family) != 4000
@@ -255,7 +261,7 @@ def test_services_that_change_leave_masquerading_as_it_is(node: NodeUnderTest, f
     assert len(ends(node)) == 2
 
 
-def test_status_says_how_pods_leave(node: NodeUnderTest) -> None:
+def test_status_shows_the_snat_addresses_and_ports(node: NodeUnderTest) -> None:
     loaded(node, ports=PORTS, excepted=("10.0.0.0/8",))
     assert out(node, udp(4000, 53), 4)
     found = node.status()
@@ -278,8 +284,8 @@ def test_status_says_how_pods_leave(node: NodeUnderTest) -> None:
     assert found and found.masquerade is None
 
 
-def test_a_family_that_the_node_has_not(node: NodeUnderTest) -> None:
-    """The load says so, and nothing of it leaves."""
+def test_packets_of_a_family_without_a_node_address_are_dropped(node: NodeUnderTest) -> None:
+    """The load says that SNAT is off for the family."""
     node.node_addresses = (NODE.ip4,)
     loaded(node)
     assert any(f"SNAT is off for IPv6 at {UPLINK}" in each for each in node.notes)
@@ -289,10 +295,10 @@ def test_a_family_that_the_node_has_not(node: NodeUnderTest) -> None:
 
 
 @pytest.mark.parametrize("command", ["unload", "load"])
-def test_ports_that_cannot_be_given_back_wait_for_the_next_command(
+def test_ports_that_cannot_be_released_are_released_by_the_next_command(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    """What was asked for is done nevertheless."""
+    """The load succeeds nevertheless."""
     reserve("8080")
     loaded(node, ports=PORTS)
 
@@ -315,8 +321,8 @@ def test_ports_that_cannot_be_given_back_wait_for_the_next_command(
     assert not node.state_root.exists()
 
 
-def test_a_load_again_lets_alone_who_asks_by_its_ports(node: NodeUnderTest) -> None:
-    """UDP sockets outside what the kernel chooses from; at the first load they are refused."""
+def test_a_repeated_load_accepts_udp_sockets_at_its_ports(node: NodeUnderTest) -> None:
+    """UDP sockets at ports outside of the kernel's range. The first load refuses them."""
     Path("/proc/sys/net/ipv4/ip_local_port_range").write_text("32768 60999\n")
     ports = range(61000, 61100)
     loaded(node, ports=ports)
@@ -326,7 +332,7 @@ def test_a_load_again_lets_alone_who_asks_by_its_ports(node: NodeUnderTest) -> N
         loaded(node, ports=ports)
 
 
-def test_a_sysctl_that_cannot_be_written(
+def test_a_sysctl_that_cannot_be_written_is_reported(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read_only = Path("/proc/sys/kernel/cap_last_cap")
@@ -350,7 +356,7 @@ def test_a_sysctl_that_cannot_be_written(
         ((True, None, ("ten",), ("eth0",)), "--masquerade-except ten"),
     ],
 )
-def test_options_that_make_no_sense(arguments: tuple[object, ...], why: str) -> None:
+def test_invalid_options_are_refused(arguments: tuple[object, ...], why: str) -> None:
     with pytest.raises(InputError, match=why) as caught:
         read_options(*arguments)
     assert caught.value.hint and caught.value.exit_code == 2
@@ -365,7 +371,7 @@ def test_options_and_their_defaults() -> None:
     assert found and list(found.ports) == [2000]
 
 
-def test_the_command_line_hands_them_on(
+def test_the_command_line_passes_the_options_to_the_load(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[object] = []

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pods that leave the cluster: the kernel and a model of it, with the same packets in any order.
+"""SNAT in the kernel and in a model, with the same packets in random order.
 
-Stories are made of a seed: what pods and the node send to two servers outside, answers to what came out,
-silences, and loads with other ports, other exceptions, and pods behind other devices. Both have to make
-the same packet of each, checksums included, and remember the same in the end.
+A seed gives a sequence: packets of pods and of the node to two external servers, replies, silences,
+and loads with other ports, other exceptions, and pods behind other devices. Both make the same
+packet of each, checksums included, and hold the same entries in the end.
 """
 
 import random
@@ -60,7 +60,7 @@ SENDERS = "a", "a", "b", "b", "node"
 
 @dataclass(frozen=True)
 class Out:
-    """Somebody sends; `server` is an index of SERVERS."""
+    """An end sends; `server` is an index of SERVERS."""
 
     sender: str
     port: int
@@ -122,7 +122,7 @@ def told(seed: int, least: int = 20, most: int = 60) -> Story:
 
 @dataclass
 class Stage:
-    """What has left so far, and who is where."""
+    """The packets that have left so far, and the ends."""
 
     family: int
     proto: int
@@ -156,7 +156,7 @@ class Stage:
 
 
 def compare(kernel: Kernel, story: Story) -> None:
-    """Drive both; each packet becomes the same, and what is left is the same."""
+    """Drive both. They agree on every packet and on the entries in the end."""
     kernel.node.unload()
     stage, model = Stage(story.family, story.proto), None
     for at, step in enumerate(story.steps):
@@ -223,7 +223,7 @@ class Sharing(Choosing):
 
 
 class Stubborn(Choosing):
-    """Goes on as before, whatever a load has said."""
+    """Continues as before, whatever a load changes."""
 
     def _holds(self, known: Leaving) -> bool:
         return True
@@ -237,7 +237,7 @@ class Forgetful(Choosing):
 
 
 class Credulous(Choosing):
-    """Takes anybody's packet for an answer."""
+    """Takes any external packet for a reply."""
 
     def comes_in(self, packet: Packet) -> Packet:
         for (proto, _, port, *_), known in self.by_port.items():
@@ -277,13 +277,13 @@ def told_by(model: type[MasqueradeModel], story: Story) -> list[Packet | None]:
 
 
 @pytest.mark.parametrize("wrong", [Sharing, Stubborn, Forgetful, Credulous, Eternal])
-def test_stories_tell_a_wrong_datapath_from_this_one(wrong: type[Choosing]) -> None:
-    """So few as go to the kernel in one run, or the comparison would say little."""
+def test_the_model_detects_a_wrong_datapath(wrong: type[Choosing]) -> None:
+    """It needs no more sequences than one run sends to the kernel."""
     stories = [told(seed) for seed in range(N_STORIES)]
     assert any(told_by(Choosing, story) != told_by(wrong, story) for story in stories)
 
 
-def test_a_port_that_must_not_be_is_told() -> None:
+def test_the_model_reports_a_port_that_is_not_allowed() -> None:
     stage = Stage(4, UDP)
     model = MasqueradeModel(here_of(Load(0, is_excepted=False, is_moved=False), 4))
     packet, _ = stage.sent(Out("a", 4000, 0, 0))

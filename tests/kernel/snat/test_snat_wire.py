@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime.devices.uplinks import Outside
+from policyc.runtime.devices.uplinks import ReturnPath
 from policyc.runtime.kernel import features
 from policyc.runtime.snat.snat import Masquerade
 from tests.eventually import eventually
@@ -73,10 +73,10 @@ def connected(lab: TwoNodes, family: int, pod: str) -> tuple[socket.socket, sock
 
 @pytest.mark.waits
 @families
-def test_the_server_sees_the_node_and_without_the_option_the_pod(
+def test_the_server_sees_the_nodes_address_and_without_the_option_the_pods(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
-    """Of two nodes one masquerades; each pod is answered."""
+    """One of two nodes has the option. Pods of both get replies."""
     lab.load("a", bundle, None, masquerade=Masquerade(PORTS))
     lab.load("b", bundle, None)
     for pod, expected in (("pod-a", address("a", family)), ("pod-b", address("pod-b", family))):
@@ -93,7 +93,9 @@ def test_the_server_sees_the_node_and_without_the_option_the_pod(
 
 @pytest.mark.waits
 @families
-def test_between_pods_and_nodes_addresses_stay(lab: TwoNodes, bundle: Path, family: int) -> None:
+def test_packets_between_pods_and_nodes_keep_their_addresses(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
     for node in ("a", "b"):
         lab.load(node, bundle, None, masquerade=Masquerade(PORTS))
     listening = lab.server("b", family, TCP, PORT)
@@ -115,10 +117,10 @@ def test_between_pods_and_nodes_addresses_stay(lab: TwoNodes, bundle: Path, fami
 @pytest.mark.waits
 @families
 @pytest.mark.parametrize("offloads", OFFLOADS, ids=str)
-def test_whatever_devices_do_for_their_stacks(
+def test_streams_and_datagrams_arrive_with_any_offloads(
     lab: TwoNodes, bundle: Path, family: int, offloads: tuple[bool, bool]
 ) -> None:
-    """Large packets and checksums left to the device; datagrams with and without fragments."""
+    """Large packets and checksums left to the device. Datagrams with and without fragments."""
     lab.offload(*offloads)
     lab.load("a", bundle, None, masquerade=Masquerade(PORTS))
     client, server, seen = connected(lab, family, "pod-a")
@@ -139,7 +141,7 @@ def test_whatever_devices_do_for_their_stacks(
 
 
 def ping(lab: TwoNodes, who: str, family: int, ident: int) -> bool:
-    """Whether an echo with the id is answered, to who has sent it."""
+    """Whether the sender of an echo with the id gets the reply."""
     af, proto = (socket.AF_INET, 1) if family == 4 else (socket.AF_INET6, 58)
     made = lab.at[who].within(lambda: socket.socket(af, socket.SOCK_RAW, proto))
     with made:
@@ -163,9 +165,7 @@ def ping(lab: TwoNodes, who: str, family: int, ident: int) -> bool:
 
 @pytest.mark.waits
 @families
-def test_echoes_of_a_pod_and_of_its_node_with_one_id(
-    lab: TwoNodes, bundle: Path, family: int
-) -> None:
+def test_a_pod_and_its_node_ping_with_one_id(lab: TwoNodes, bundle: Path, family: int) -> None:
     lab.load("a", bundle, None, masquerade=Masquerade(PORTS))
     for ident in (7, 50001):
         for who in ("pod-a", "a", "pod-a", "a"):
@@ -181,7 +181,7 @@ def _reported(end: socket.socket) -> tuple[bytes, list[tuple[int, int, bytes]], 
 
 
 def offender(end: socket.socket, family: int) -> tuple[int, str]:
-    """The next error of a socket, and who has reported it."""
+    """The next error of a socket, and the host that reported it."""
     _, told, _, _ = eventually(lambda: _reported(end), "an error is reported")
     ((_, _, data),) = told
     number, (length, at) = struct.unpack_from("=I", data)[0], ((4, 20) if family == 4 else (16, 24))
@@ -190,8 +190,8 @@ def offender(end: socket.socket, family: int) -> tuple[int, str]:
 
 
 @families
-def test_a_pod_traces_the_route(lab: TwoNodes, bundle: Path, family: int) -> None:
-    """As traceroute does: each hop reports, the last one that nobody listens there."""
+def test_traceroute_from_a_pod_shows_every_hop(lab: TwoNodes, bundle: Path, family: int) -> None:
+    """Each hop sends an error. The last one says that the port is closed."""
     lab.load("a", bundle, None, masquerade=Masquerade(PORTS))
     probe = lab.open_socket("pod-a", family, UDP)
     level, hops, tell = (
@@ -215,7 +215,7 @@ def test_a_pod_traces_the_route(lab: TwoNodes, bundle: Path, family: int) -> Non
 
 
 def discovering(end: socket.socket, family: int) -> Callable[[], int]:
-    """A connected socket never fragments from now on; gives what it knows of the path's MTU."""
+    """A connected socket stops fragmenting. Gives its path MTU."""
     level, option, known = (
         (socket.IPPROTO_IP, 10, 14) if family == 4 else (socket.IPPROTO_IPV6, 23, 24)
     )
@@ -229,8 +229,8 @@ def _mtu(lab: TwoNodes, where: str, device: str, size: int) -> None:
 
 @pytest.mark.waits
 @families
-def test_a_pod_hears_of_a_narrow_path(lab: TwoNodes, bundle: Path, family: int) -> None:
-    """From the router behind the node; what it sends then arrives."""
+def test_a_pod_learns_the_path_mtu(lab: TwoNodes, bundle: Path, family: int) -> None:
+    """The router behind the node sends an error. The pod's smaller packets then arrive."""
     lab.load("a", bundle, None, masquerade=Masquerade(PORTS))
     for where, device in (("router", f"to-{SERVER}"), (SERVER, WIRE_UPLINK)):
         _mtu(lab, where, device, 1300)
@@ -248,8 +248,8 @@ def test_a_pod_hears_of_a_narrow_path(lab: TwoNodes, bundle: Path, family: int) 
 
 @pytest.mark.waits
 @families
-def test_a_server_hears_of_a_narrow_pod(lab: TwoNodes, bundle: Path, family: int) -> None:
-    """From the node's stack, about a packet that was translated already."""
+def test_a_server_learns_the_mtu_of_the_pod(lab: TwoNodes, bundle: Path, family: int) -> None:
+    """The node's stack sends the error, about a packet that was already translated."""
     lab.load("a", bundle, None, masquerade=Masquerade(PORTS))
     _mtu(lab, "a", lab.device("pod-a"), 1300)
     served = lab.server(SERVER, family, UDP, PORT)
@@ -268,7 +268,7 @@ def test_a_server_hears_of_a_narrow_pod(lab: TwoNodes, bundle: Path, family: int
 
 
 @families
-def test_a_server_hears_that_a_pods_socket_is_closed(
+def test_a_server_learns_that_the_pods_socket_is_closed(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
     lab.load("a", bundle, None, masquerade=Masquerade(PORTS))
@@ -289,7 +289,7 @@ def test_a_server_hears_that_a_pods_socket_is_closed(
 def test_the_nodes_sockets_and_pods_never_share_a_port(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
-    """Although both are to choose from the same ones."""
+    """Although the ranges of both overlap."""
     chosen = Path("/proc/sys/net/ipv4/ip_local_port_range")
     for name in ("a", "pod-a"):
         lab.at[name].within(lambda: chosen.write_text("50000 50063") and None)
@@ -314,16 +314,16 @@ def test_the_nodes_sockets_and_pods_never_share_a_port(
 
 @pytest.mark.waits
 @families
-@pytest.mark.parametrize("way_back", ["tunnel", "dsr"])
-def test_clients_outside_reach_services_beside_it(
-    lab: TwoNodes, bundle: Path, family: int, way_back: Outside
+@pytest.mark.parametrize("return_path", ["tunnel", "dsr"])
+def test_external_clients_reach_services_beside_snat(
+    lab: TwoNodes, bundle: Path, family: int, return_path: ReturnPath
 ) -> None:
-    """Of either node, under their own address; what the pod asks itself leaves as the node."""
+    """Of either node, under their own address. The pod's own connections leave as the node."""
     lab.check_no_paths("router")
     for node in ("a", "b"):
-        lab.load(node, bundle, services("pod-b"), way_back, masquerade=Masquerade(PORTS))
+        lab.load(node, bundle, services("pod-b"), return_path, masquerade=Masquerade(PORTS))
     listening = lab.server("pod-b", family, TCP, PORT)
-    caller = "client2" if family == 4 else "client1"  # whom the policy lets in
+    caller = "client2" if family == 4 else "client1"  # the client that policy allows
     client = lab.connect(caller, family, address("a", family), NODE_PORT)
     assert client
     server, peer = listening.accept()
@@ -339,8 +339,10 @@ def test_clients_outside_reach_services_beside_it(
 
 @families
 @pytest.mark.parametrize("mode", ["tcx", "clsact"])
-def test_two_pods_with_one_port(node: NodeUnderTest, family: int, mode: str) -> None:
-    """Both speak to one server at once."""
+def test_two_pods_with_one_source_port_reach_one_server(
+    node: NodeUnderTest, family: int, mode: str
+) -> None:
+    """Both send to the server at once."""
     if mode == "tcx" and not features.TCX.is_there():
         mode = "clsact"
     with ExitStack() as owned:

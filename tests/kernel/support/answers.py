@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a hook makes of one frame: its verdict and the frame afterwards; and what an answer must be."""
+"""A hook's verdict on one frame and the frame after it, and the expected form of an answer."""
 
 import ctypes
 import struct

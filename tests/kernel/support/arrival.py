@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What has to arrive is waited for, however slow the machine; silence is short."""
+"""Waits for expected packets as long as a slow machine needs, and only briefly for silence."""
 
 import socket
 from typing import Any

@@ -38,7 +38,7 @@ _ANY_FRAME = bytes(64)
 
 
 class Lent:
-    """As `Object`, of what is loaded already; who closes it gives nothing back."""
+    """As `Object`, for loaded programs. Its close() releases nothing."""
 
     def __init__(self, kept: Object) -> None:
         self._kept = kept
@@ -186,7 +186,7 @@ class Beds:
             bed.close()
 
     def _free(self) -> Bed | None:
-        """A bed that nobody has; None if there are enough of them."""
+        """A bed without a user. None if there are enough of them."""
         free = [bed for bed in self.made if bed.is_free()]
         if not free and len(self.made) < MOST:
             free = [Bed(self.objects / HOOKS_OBJECT, self.objects / WIPE_OBJECT)]

@@ -44,7 +44,7 @@ def second(node: str, family: int) -> str:
 
 
 def _router(address4: str) -> str:
-    """Who routes for the network of this address."""
+    """The router of the network of this address."""
     return address4.rpartition(".")[0] + ".1"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel's side of the comparisons with a model: what is loaded, sent, and remembered there."""
+"""The kernel's side of the comparisons with a model: its loads, sent packets and entries."""
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -72,7 +72,7 @@ OWN_LABELS: Labels = {}
 
 
 class Entry(NamedTuple):
-    """What is remembered of a connection, in the direction of its first packet."""
+    """An entry of a connection, in the direction of its first packet."""
 
     src: tuple[bytes, int]
     dst: tuple[bytes, int]

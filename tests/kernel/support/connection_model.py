@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the datapath does with connections, as one state machine in Python.
+"""The datapath's handling of connections, as one state machine in Python.
 
-Packets, changes of policy and time go in; whether each packet passes, and what is remembered, comes
-out. It is written from semantics A4 and A22 to A24 and decisions/0019, without tables, keys or bits:
-`test_connection_model.py` drives it and the kernel with the same sequences.
+Packets, changes of policy and time go in. The verdict on each packet and the held connections come
+out. It is written from semantics A4 and A22 to A24 and decisions/0019, without tables, keys or
+bits: `test_connection_model.py` drives it and the kernel with the same sequences.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ class End:
 
 @dataclass(frozen=True)
 class Conversation:
-    """What tells it from others, in the direction of one of its packets."""
+    """The key of a connection, in the direction of one of its packets."""
 
     src: End
     dst: End
@@ -115,7 +115,7 @@ class Packet:
 
 
 class Told(Enum):
-    """What somebody is to this node."""
+    """The kind of an end, as this node knows it."""
 
     POD = "pod"
     NODE = "node"
@@ -124,7 +124,7 @@ class Told(Enum):
 
 @dataclass(frozen=True)
 class Who:
-    """Whoever has an address; a pod of this node has a device."""
+    """An end with an address. A pod of this node has a device."""
 
     name: str
     told: Told
@@ -187,7 +187,7 @@ class Found:
 
 @dataclass
 class Model:
-    """A node: whom it knows, what it remembers, and which policy is in force."""
+    """A node: the ends that it knows, its entries, and the policy in force."""
 
     allows: Allows = lambda *_: False
     who: dict[str, Who] = field(default_factory=dict)
@@ -199,7 +199,7 @@ class Model:
         self.allows, self.who, self.version = allows, who, version
 
     def die_in_change(self, allows: Allows, who: dict[str, Who], version: int) -> None:
-        """A load that was killed before its switch: what was in force goes on."""
+        """A load that is killed before its switch: the policy in force stays."""
 
     def expire(self, port: int) -> None:
         """Connections with such a port have been silent for too long."""
@@ -250,9 +250,8 @@ class Model:
         return self._open(packet, found.meets, is_told=was_node)
 
     def node_to_pod(self, device: str, packet: Packet) -> bool:
-        """What the node itself says to a pod always passes; what it opens is remembered.
-
-        A device that no endpoint names is no pod's: nothing passes there.
+        """Packets of the node to a pod always pass, and a connection that the node opens is
+        recorded. A device without an endpoint belongs to no pod, and passes nothing.
         """
         passes = self._node_sends(device, packet)
         return passes and self._is_pods_device(device)
@@ -310,7 +309,9 @@ class Model:
 
     @staticmethod
     def _may_reach(sender: Who, receiver: Who, device: str, came_in: str) -> bool:
-        """A local pod's address comes in by its own device, and a pod gets what is for it."""
+        """A local pod's address is accepted from its own device only, and a pod gets only its own
+        packets.
+        """
         return sender.device in ("", came_in) and receiver.device == device
 
     @staticmethod
@@ -319,7 +320,7 @@ class Model:
         return True
 
     def _is_related(self, packet: Packet, own: bool) -> bool:
-        """An error about a packet of a connection that passes, to whom that packet came from."""
+        """An error about a packet of a passing connection, sent to that packet's source."""
         if not packet.is_error or packet.quoted is None:
             return False
         quoted = packet.quoted
@@ -344,7 +345,9 @@ class Model:
         )
 
     def _open(self, packet: Packet, meets: Connection | None = None, is_told: bool = False) -> bool:
-        """A packet that finds no connection; no socket tells who has opened it, but `is_told`."""
+        """A packet that finds no entry. No socket shows which end opened the connection, except
+        `is_told`.
+        """
         src, dst = self._ends(packet.conversation)
         is_unknown = packet.has_opening and not packet.opens and not is_told
         if is_unknown and not self._is_allowed(dst, src, _opening(packet)):

@@ -66,7 +66,7 @@ class Client:
         self._node, self._sport = node, 4000
 
     def is_served(self, at: Host, family: int = 4) -> bool:
-        """Whether a Service has the address: what is sent there leaves for B."""
+        """Whether a Service has the address: packets to it leave for B."""
         self._sport += 1
         segment = tcp(self._sport, PORT, SYN)
         got = self._node.leaves("a", frame(A, at, segment, family=family))

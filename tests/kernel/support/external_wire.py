@@ -11,7 +11,7 @@ import pytest
 
 from policyc.runtime.bundle.json_value import JsonValue
 from policyc.runtime.devices.tunnel import PORT as TUNNEL_PORT
-from policyc.runtime.devices.uplinks import Outside
+from policyc.runtime.devices.uplinks import ReturnPath
 from tests.kernel.support.bundles import (
     compiled,
     policy_for_web,
@@ -92,9 +92,9 @@ def services(
     return found
 
 
-def loaded(lab: TwoNodes, bundle: Path, *names: str, way_back: Outside = "tunnel") -> None:
+def loaded(lab: TwoNodes, bundle: Path, *names: str, return_path: ReturnPath = "tunnel") -> None:
     for node in ("a", "b"):
-        lab.load(node, bundle, services(*names), way_back)
+        lab.load(node, bundle, services(*names), return_path)
 
 
 def exchange(client: socket.socket, server: socket.socket, size: int) -> None:

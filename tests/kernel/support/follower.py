@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`policyc node follow` as a process of its own: what a watch tells it, and what it says is in force."""
+"""`policyc node follow` as a process: the events of its watch, and its acknowledgements."""
 
 import json
 import os
@@ -69,7 +69,7 @@ class Follower:
         return found
 
     def end(self) -> tuple[int, str]:
-        """Its exit code and what it complained of, when the watch has ended."""
+        """Its exit code and complaints, when the watch has ended."""
         self.pipe.close()
         _, said = self.process.communicate(timeout=20)
         return self.process.returncode, said

@@ -26,7 +26,7 @@ def host(lab: TwoNodes, name: str, device: str) -> Host:
 
 
 class Client:
-    """Cuts what it sends by hand."""
+    """Fragments its datagrams by hand."""
 
     def __init__(self, lab: TwoNodes, name: str, to: str) -> None:
         self.lab, self.name = lab, name

@@ -25,7 +25,7 @@ SPORT = 5000
 
 
 class Sender:
-    """A pod whose datagrams to somebody are cut by hand."""
+    """A pod whose datagrams are fragmented by hand."""
 
     def __init__(self, wire: ServiceWire, pod: str, to: Host, family: int) -> None:
         self.wire, self.pod, self.family = wire, pod, family

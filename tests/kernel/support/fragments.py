@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Datagrams in fragments, as frames, in any order; and who sends them from a namespace."""
+"""Datagrams in fragments, as frames, in any order, and senders of them in a namespace."""
 
 import socket
 from collections.abc import Sequence

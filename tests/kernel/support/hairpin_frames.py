@@ -23,12 +23,12 @@ def comes_back(node: NodeUnderTest, sent: bytes) -> bytes:
 
 
 def request(payload: Payload, family: int) -> bytes:
-    """What the pod gets of what it sent to the Service."""
+    """A packet of the pod to the Service, as the pod gets it."""
     return frame(RESERVED, A, payload, family=family)
 
 
 def reply(payload: Payload, family: int) -> bytes:
-    """What it says to that."""
+    """The pod's reply to that."""
     return frame(A, RESERVED, payload, family=family)
 
 

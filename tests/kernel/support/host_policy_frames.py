@@ -27,7 +27,7 @@ INTERFACE = {
 
 
 def guarded(**interface: Any) -> TablePolicy:
-    """The node is guarded both ways: what is not said is denied."""
+    """Host policy in both directions: everything that no rule allows is denied."""
     return TablePolicy(pods=("a", "b", "c", "host"), host=INTERFACE | interface)
 
 

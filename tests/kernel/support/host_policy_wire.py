@@ -15,7 +15,9 @@ OPEN, LOGGED, CLOSED, OUT, SSH = 8080, 8082, 8081, 9090, 22
 
 
 def host_policy(open_port: int = OPEN) -> str:
-    """Node a is guarded: client1 reaches one port of it, and it reaches one port of anybody."""
+    """Node a is under host policy: client1 reaches one port of it, and it reaches one port of any
+    host.
+    """
     allowed = "\n".join(
         f"  - {{action: Allow, protocol: {protocol}, source: {{nets: ["
         f'"{address("client1", family)}/{32 if family == 4 else 128}"'

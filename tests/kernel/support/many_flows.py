@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A hundred thousand connections, and floods of first packets, by BPF_PROG_TEST_RUN; and what it takes.
+"""A hundred thousand connections and floods of first packets, by BPF_PROG_TEST_RUN, with their cost.
 
-Frames are made once, and ports and addresses written into them: hooks look at no checksum, and the
+Frames are made once, and ports and addresses written into them: hooks read no checksum, and the
 figures are for the hooks.
 """
 
@@ -79,7 +79,7 @@ class Flow:
 
 
 def flows(n: int) -> list[Flow]:
-    """As many, half of them TCP and half UDP, of all clients but a."""
+    """As many flows, half of them TCP and half UDP, of all clients but a."""
     per_port = 6000
     clients = list(MORE)
     return [
@@ -218,7 +218,7 @@ def _locked(fd: int) -> int:
 
 
 def entries(node: NodeUnderTest, family: int) -> tuple[int, int]:
-    """(unanswered, kept)."""
+    """(unanswered, established)."""
     found = node.status()
     assert found
     used = {each.name: each.used or 0 for each in found.maps}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is in a map, of whatever kind, and making it what it was when it was new.
+"""The content of a map of any kind, and its reset to the content of a new map.
 
-A new map has no elements, or all of them zero. Not told by `content`: in which order a hash table
-hands out its elements, which of an LRU is the oldest.
+A new map has no elements, or all of them zero. `content` does not show the order in which a hash
+table returns its elements, or which element of an LRU is the oldest.
 """
 
 import mmap
@@ -30,7 +30,7 @@ def content(fd: int) -> Content:
 
 
 def wipe(fd: int) -> None:
-    """Make the map what it was when it was new."""
+    """Reset the map to the content of a new one."""
     info = _known(fd)
     if info.kind in KEYED:
         for key in list(bpf_syscall.map_keys(fd, info.key_size)):
@@ -38,7 +38,7 @@ def wipe(fd: int) -> None:
     elif info.flags & MMAPABLE:
         with mmap.mmap(fd, _mapped_size(info)) as mapped:
             mapped[:] = bytes(len(mapped))
-    elif not info.flags & RDONLY_PROG:  # else it is a constant, which nobody can write
+    elif not info.flags & RDONLY_PROG:  # else it is a read-only constant
         for key in content(fd):
             bpf_syscall.map_update(fd, key, bytes(_value_size(info)))
 

@@ -87,7 +87,7 @@ class Network:
         is_onlink: bool = False,
         command: str = "add",
     ) -> None:
-        """A way to the prefix, "add" or "replace"; `is_onlink`: `via` is at the device."""
+        """A route to the prefix, "add" or "replace"; `is_onlink`: `via` is at the device."""
         to = ip_network(prefix)
         how: dict[str, object] = {"gateway": via} if via else {"scope": _scope(to.version)}
         if device:
@@ -111,7 +111,7 @@ class Network:
         self.route(prefix, table=table, is_onlink=is_onlink, **how)
 
     def forget_route(self, prefix: str) -> None:
-        """The way that the main table has."""
+        """Delete the route of the main table."""
         family = _family(ip_network(prefix).version)
         self._netlink.route("del", family=family, dst=prefix)
 
@@ -135,7 +135,7 @@ class Network:
         self._netlink.rule("add", family=family, table=table, priority=priority, **which)
 
     def neighbour(self, address: str, mac: str, device: str) -> None:
-        """Who has the address at the device, for good."""
+        """A permanent neighbour entry for the address at the device."""
         self._netlink.neigh(
             "add",
             family=_family(ip_interface(address).version),

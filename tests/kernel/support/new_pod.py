@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pod that no load knows yet: a veth with a stack behind it, on the node of a `ServiceWire`."""
+"""A pod that no load lists: a veth with a stack behind it, on the node of a `ServiceWire`."""
 
 import socket
 import struct
@@ -34,7 +34,7 @@ def make_device(node: NodeUnderTest, device: str = DEVICE) -> None:
 
 
 class NewPod:
-    """What it sends, and what is sent to it, as sockets and the devices see it."""
+    """Its sent and received packets, as sockets and the devices see them."""
 
     def __init__(self, node: NodeUnderTest, wire: ServiceWire, device: str = DEVICE) -> None:
         self.node, self.wire, self.device = node, wire, device
@@ -135,7 +135,7 @@ def ethernet(dst: str, src: str, ethertype: int, payload: bytes) -> bytes:
 
 
 def arp_request(src: Host, target: str) -> bytes:
-    """A frame that asks who has an address."""
+    """An ARP request for an address."""
     sender = bytes.fromhex(src.mac.replace(":", "")) + socket.inet_aton(src.ip4)
     payload = struct.pack("!HHBBH", 1, 0x0800, 6, 4, 1) + sender + bytes(6)
     return ethernet("ff:ff:ff:ff:ff:ff", src.mac, 0x0806, payload + socket.inet_aton(target))

@@ -39,7 +39,7 @@ class Commands:
         return code, self._capfd.readouterr().err
 
     def records(self) -> list[Path]:
-        """What is remembered of the generation in force."""
+        """The records of the generation in force."""
         return list(StateDir(self.node.bpffs).path.glob("generation-*"))
 
     def status(self, form: str = "json") -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from policyc.runtime.attach import xdp
 from policyc.runtime.attach.attach import Mode
 from policyc.runtime.bundle.json_value import JsonValue
-from policyc.runtime.devices.uplinks import Outside
+from policyc.runtime.devices.uplinks import ReturnPath
 from policyc.runtime.endpoints.forwarding import Forwarding
 from policyc.runtime.failsafes import Side
 from policyc.runtime.kernel import bpf_syscall
@@ -155,7 +155,7 @@ class NodeUnderTest:
         forward: Forwarding = "redirect",
         services: Sequence[JsonValue] | None = None,
         uplinks: Sequence[str] = (),
-        way_back: Outside = "tunnel",
+        return_path: ReturnPath = "tunnel",
         masquerade: Masquerade | None = None,
         open_ports: Mapping[Side, str] | None = None,
         reassemble: bool = False,
@@ -175,7 +175,7 @@ class NodeUnderTest:
                 state_root=self.state_root,
                 services=services,
                 uplinks=uplinks,
-                return_path=way_back,
+                return_path=return_path,
                 masquerade=masquerade,
                 xdp_mode=xdp_mode,
                 failsafe_ports=open_ports or {},
@@ -237,7 +237,7 @@ class NodeUnderTest:
         return self._run("pc_to_pod", frame, LOCAL[pod], came_in=None)
 
     def leaves(self, pod: str, frame: bytes) -> bytes | None:
-        """The pod's frame as it goes on to the node's stack; None if it is dropped."""
+        """The pod's frame as it reaches the node's stack. None if it is dropped."""
         return self._run_through("pc_from_pod", frame, LOCAL[pod], came_in=LOCAL[pod])
 
     def answered(self, pod: str, frame: bytes) -> tuple[int, bytes]:
@@ -251,7 +251,7 @@ class NodeUnderTest:
         return self._run_through("pc_to_pod", frame, LOCAL[pod], came_in)
 
     def comes_in(self, frame: bytes) -> bytes | None:
-        """The frame from outside as it goes on to the node's stack; None if it is dropped."""
+        """The external frame as it reaches the node's stack. None if it is dropped."""
         return self._run_through("pc_from_uplink", frame, UPLINK, came_in=UPLINK)
 
     def goes_out(self, frame: bytes, pod: str | None = "a", uplink: str = UPLINK) -> bytes | None:

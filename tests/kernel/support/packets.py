@@ -23,7 +23,7 @@ MORE = 0x2000  # of IPv4's fragment word
 
 @dataclass(frozen=True)
 class Host:
-    """Whoever sends or receives: its MAC and an address of each family."""
+    """A sender or receiver: its MAC and an address of each family."""
 
     mac: str
     ip4: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which endpoints new connections to a Service are given, thousands at a time (picks.bpf.c)."""
+"""The endpoints that new connections to a Service get, thousands at a time (picks.bpf.c)."""
 
 import ctypes
 import ipaddress

@@ -175,7 +175,7 @@ class ExecutedPolicy:
 
 
 def to_be_kept(rng: random.Random, contents: Contents) -> list[Entry]:
-    """Of the new connections half, for the tables where hooks keep those that are answered."""
+    """Half of the new connections, for the established tables."""
     return [
         (kept, key, value)
         for kept in ("pc_ct4", "pc_ct6")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watches whose a masquerade port is, by nothing but what pods and the server have really sent.
+"""Watches which pod may have an SNAT port, by the packets that pods and the server really sent.
 
-No packet that the server sends in a pod's connection may come to another pod, unless that connection has
-ended by FINs that both ends have sent, 120 s ago, or was silent for its idle time. So another pod may
-leave by the port only then. A RST is no end: the server may never have got it.
+No packet that the server sends in a pod's connection may reach another pod, unless that connection
+ended 120 s ago by FINs that both ends have sent, or was silent for its idle time. Only then may
+another pod leave by the port. A RST is no end: the server may never have received it.
 """
 
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ NEVER = float("inf")
 
 
 class TakenError(AssertionError):
-    """A port was taken over while its connection may go on."""
+    """Another pod got a port whose connection may continue."""
 
 
 @dataclass

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two CPUs that want one masquerade port, step by step, in every order that there is.
+"""Two CPUs that want one SNAT port, step by step, in every interleaving.
 
-Written from decisions/0030: what is one atomic operation of datapath/masq_whose.h is one step here.
-`Rival` is a CPU; `outcomes` runs two of them in all interleavings over one place of the map.
+Written from decisions/0030: one atomic operation of datapath/masq_whose.h is one step here. `Rival`
+is a CPU. `outcomes` runs two of them in all interleavings over one map entry.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,12 +15,12 @@ LOOKS, WAITS = 2, 4
 
 
 class TornError(AssertionError):
-    """A half can be found while it is written."""
+    """A reader finds a SNAT entry while it is written."""
 
 
 @dataclass
 class Half:
-    """What is in the place of the port. `whose` stands for the pod's address, `port` for its port."""
+    """The map entry of the port. `whose` stands for the pod's address, `port` for its port."""
 
     whose: str
     port: str
@@ -53,13 +53,13 @@ class Rival:
 
     @property
     def there(self) -> Half:
-        """What it has looked up."""
+        """The entry that the CPU looked up."""
         assert self.seen
         return self.seen
 
 
 def by_lock(cpu: Rival, place: Place) -> None:
-    """One step of pc_masq_take(). A half has one state: nothing else tells it from what it was."""
+    """One step of pc_masq_take(). An entry has one state, and nothing else shows an earlier one."""
     match cpu.at:
         case "look":
             if cpu.looks == LOOKS:
@@ -115,7 +115,7 @@ def by_swap_alone(cpu: Rival, place: Place) -> None:
 
 
 def by_deletion(cpu: Rival, place: Place) -> None:
-    """One step of what would not do: the dead half is deleted, and one of one's own inserted."""
+    """One step of an unsafe algorithm: it deletes the dead entry and inserts its own."""
     match cpu.at:
         case "look":
             cpu.seen = place.half
@@ -139,7 +139,7 @@ Step = Callable[[Rival, Place], None]
 def outcomes(
     step: Step, place: Place, pods: tuple[str, ...]
 ) -> Iterator[tuple[Place, list[Rival]]]:
-    """The ends of all interleavings. A half that can be read while it is written is an error."""
+    """The ends of all interleavings. An entry that can be read while it is written is an error."""
     ways = [(place, [Rival(pod) for pod in pods])]
     seen = set[str]()
     while ways:

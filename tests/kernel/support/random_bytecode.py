@@ -282,7 +282,7 @@ def _begin() -> Part:
 
 
 def _every_function() -> Part:
-    """The kernel takes no function that nobody calls."""
+    """The kernel accepts no function without a caller."""
     given: Part = [Alu(AluOp.MOV, 64, i, Imm(i)) for i in range(1, 6)]
     return [i for n in range(N_FUNCTIONS) for i in (*given, Call(CallKind.LOCAL, n))]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs as everybody uses them, in the namespaces of `TwoNodes`; all end with what owns them."""
+"""Common programs in the namespaces of `TwoNodes`. All end with their owner."""
 
 import signal
 import socket
@@ -150,7 +150,7 @@ def _answer_datagrams(end: socket.socket, answer: str) -> None:
     while True:
         try:
             question, who = end.recvfrom(4096)
-            if not question:  # nobody asks any more
+            if not question:  # no client asks any more
                 return
             end.sendto(_reply(question, answer), who)
         except OSError:
@@ -181,7 +181,7 @@ def _reply(question: bytes, answer: str) -> bytes:
 
 
 def _end(end: socket.socket) -> None:
-    """Who waits in another thread is woken."""
+    """A waiting thread is woken."""
     with suppress(OSError):  # of UDP that is not connected: woken all the same
         end.shutdown(socket.SHUT_RDWR)
     end.close()

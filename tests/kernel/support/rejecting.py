@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pods whose policy rejects, and what it is answered with."""
+"""Pods whose policy rejects, and the answers."""
 
 import socket
 from dataclasses import dataclass

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the datapath does with connections to Services, as one state machine in Python.
+"""The datapath's handling of connections to Services, as one state machine in Python.
 
 `connection_model.py` with translation: written from decisions/0023, without keys, bits or tables.
-Each hook gives the packet as it goes on, or None. Which endpoint a new connection is given is the
-kernel's to choose, so the model is shown what the kernel made of a packet and says whether it may.
+Each hook gives the packet as it leaves, or None. The kernel chooses the endpoint of a new
+connection, so the model gets the kernel's packet and says whether that choice is allowed.
 """
 
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ class Place:
 
     @property
     def goes_on(self) -> bool:
-        """UDP selects again when its endpoint serves no more; TCP keeps what it has."""
+        """UDP chooses again when its endpoint serves no more. TCP keeps its endpoint."""
         return self.is_listed and (self.standing is not Standing.CLOSED or self.proto == TCP)
 
 
@@ -97,7 +97,7 @@ class ServiceModel(Model):
     def sent_by_pod(
         self, device: str, mac: str, packet: Packet, seen: Packet | None
     ) -> Packet | None:
-        """What a pod's packet is when it goes on; `seen` is what the kernel made of it."""
+        """The pod's packet after the hook; `seen` is the packet that the kernel made."""
         found = self._find(packet)
         known = found.connection
         if isinstance(known, Half) and known.is_front:
@@ -107,7 +107,7 @@ class ServiceModel(Model):
         if known and found.is_reply:
             return self._answered_by_pod(device, mac, packet, found)
         if isinstance(known, Half) and not known.denied and known.place.goes_on:
-            return None  # its answers could not be told from those of the Service
+            return None  # its replies would equal those of the Service
         goes_on = known is not None and known.replied and not (packet.opens and packet.proto == TCP)
         if isinstance(known, Half) or not goes_on:
             places = self._places_of(packet)
@@ -119,7 +119,7 @@ class ServiceModel(Model):
         return self._whole(packet, self.from_pod(device, mac, packet))
 
     def sent_to_pod(self, device: str, came_in: str, packet: Packet) -> Packet | None:
-        """What is forwarded to a pod, as that gets it."""
+        """A forwarded packet, as the pod gets it."""
         found = self._find(packet)
         known = found.connection
         if not isinstance(known, Half):
@@ -196,7 +196,7 @@ class ServiceModel(Model):
     def _choice(
         self, packet: Packet, seen: Packet | None, places: Sequence[Place]
     ) -> tuple[Place, int]:
-        """Of the kernel: what it gave the client, or whom it denied it."""
+        """The kernel's choice: the client's endpoint, or the endpoint that policy denied."""
         if seen is None:
             return self._denied_choice(packet, places)
         chosen = [p for p in places if p.backend == End(seen.dst, seen.dport)]
@@ -210,7 +210,7 @@ class ServiceModel(Model):
         return chosen[0], seen.sport
 
     def _denied_choice(self, packet: Packet, places: Sequence[Place]) -> tuple[Place, int]:
-        """The kernel has dropped it: it may have chosen whoever is not allowed."""
+        """The kernel has dropped the packet: it may have chosen any denied endpoint."""
         for place in places:
             translated = self._translated(packet, place, packet.sport)
             if not self._is_allowed(*self._ends(translated.conversation), translated):
@@ -263,7 +263,7 @@ class ServiceModel(Model):
         return translated
 
     def _deny(self, conversation: Conversation) -> None:
-        """As `_again` does; a connection the other way is not meant."""
+        """As `_again` does. A connection of the opposite direction is not affected."""
         back = self._any(conversation)
         if back is not None and back.opened == conversation:
             back.denied, back.by_node = True, False
@@ -274,7 +274,7 @@ class ServiceModel(Model):
     def _answered_by_pod(
         self, device: str, mac: str, packet: Packet, found: Found
     ) -> Packet | None:
-        """Of an endpoint, at its own hook. The client's hook notes what is answered."""
+        """A reply of an endpoint, at its own hook. The client's hook records the reply."""
         known = found.connection
         if isinstance(known, Half) and found.is_fresh:
             return self._whole(packet, self._is_from(known.dst, device, mac))

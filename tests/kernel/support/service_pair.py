@@ -48,7 +48,7 @@ class ServicePair(Pair):
         return self.frame("b", payload, family=family, **fields)
 
     def forwarded(self, pod: str, payload: Payload, family: int, hops: int = 63) -> bytes:
-        """As it is handed to the pod, from its gateway."""
+        """The frame as the pod gets it, from its gateway."""
         source = self.vip if pod == "a" else HOSTS["a"]
         gateway = replace(source, mac=self.gateways[pod])
         word = {"ttl": hops} if family == 4 else {"hop_limit": hops}
@@ -60,13 +60,13 @@ class ServicePair(Pair):
         return self.bring(pod, sent.frame)
 
     def shake_hands(self, family: int = 4, port: int = 4000) -> None:
-        """Both ways were seen to be open when this is done."""
+        """Afterwards, packets of both directions have arrived."""
         syn, ack = tcp(port, self.port, SYN), tcp(TARGET, port, SYN | ACK)
         self.stack_brings("b", self.send("a", self.asks(syn, family)))
         self.stack_brings("a", self.send("b", self.answers(ack, family)))
 
     def entries(self, family: int = 4) -> tuple[dict[str, bytes], dict[str, bytes]]:
-        """The front and the entry proper of the only connection."""
+        """The pre-NAT entry and the post-NAT entry of the only connection."""
         found = self.node.connections(family)
         assert len(found) == 2
         found.sort(key=lambda each: not state_of(each) & FRONT)

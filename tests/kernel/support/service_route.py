@@ -44,7 +44,7 @@ RESERVED = Host(DEVICE_MAC, "169.254.255.1", "fd70:6353:6870::1")
 
 @pytest.fixture(autouse=True)
 def routed(node: NodeUnderTest) -> None:
-    """The node has its addresses, forwards, and has a way to pod c."""
+    """The node has its addresses, forwards, and has a route to pod c."""
     for name in ("ipv4/ip_forward", "ipv6/conf/all/forwarding"):
         Path(f"/proc/sys/net/{name}").write_text("1")
     for device in ("lo", UPLINK):
@@ -69,7 +69,7 @@ def ran(node: NodeUnderTest, program: str, sent: bytes, device: str, came_in: in
 
 
 def sends(node: NodeUnderTest, sent: bytes, came_in: int = 0) -> bytes | None:
-    """The node's frame as it goes on; None if it is dropped."""
+    """The node's frame after the hook. None if it is dropped."""
     return ran(node, "pc_to_route", sent, NAME, came_in)
 
 
@@ -92,5 +92,5 @@ def said(host: Host, payload: Payload, family: int) -> bytes:
 
 
 def heard(host: Host, payload: Payload, family: int, sender: Host = VIP) -> bytes:
-    """The same as it comes in by the device, with the MAC of who sent it."""
+    """The same frame as it enters by the device, with the MAC of its sender."""
     return frame(Host(host.mac, sender.ip4, sender.ip6), ON_DEVICE, payload, family=family)

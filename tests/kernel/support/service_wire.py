@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class ServiceWire:
-    """Sockets live in the namespace they were made in, whoever uses them."""
+    """Sockets live in the namespace they were made in, whichever code uses them."""
 
     def __init__(self, node: NodeUnderTest, owned: ExitStack) -> None:
         self._owned = owned
@@ -60,7 +60,7 @@ class ServiceWire:
         for address, size in ((pod.ip4, 32), (pod.ip6, 128)):
             ip("route", "add", f"{address}/{size}", "dev", device)
             ip("neigh", "add", address, "lladdr", pod.mac, "dev", device, "nud", "permanent")
-        # Left to the device, a checksum is not looked at by who is at the other end of a veth.
+        # The other end of a veth does not check an offloaded checksum.
         _offload(device, tx=False, segments=True)
         self._in(namespace, lambda: _configure(name, peer, own))
         self._pods[name] = namespace

@@ -82,7 +82,7 @@ def out(node: NodeUnderTest, payload: Payload, family: int, pod: str = "a") -> b
 
 
 def ends(node: NodeUnderTest) -> dict[bytes, dict[str, bytes]]:
-    """Both halves of every connection."""
+    """Both SNAT entries of every connection."""
     with node.shared_map("pc_masq_ends") as fd:
         info = bpf_syscall.map_info(fd)
         keys = list(bpf_syscall.map_keys(fd, info.key_size))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What uplinks do with pods that leave the cluster, as one state machine in Python.
+"""SNAT at uplinks, as one state machine in Python.
 
-It is written from decisions/0030 and 0045, without keys or halves' ids: `test_masquerade_model.py`
-drives it and the kernel with the same packets. Which port a connection gets is the kernel's to choose,
-so the model is shown what the kernel made of a packet and says whether it may.
+It is written from decisions/0030 and 0045, without keys or entry ids: `test_snat_model.py` drives
+it and the kernel with the same packets. The kernel chooses the port of a connection, so the model
+gets the kernel's packet and says whether that choice is allowed.
 """
 
 from collections.abc import Mapping
@@ -176,14 +176,14 @@ class MasqueradeModel:
     # --- what they share ------------------------------------------------------------------------
 
     def _holds(self, known: Leaving) -> bool:
-        """The pod is still who it was, and what it speaks to is not excepted by now."""
+        """The pod is unchanged, and its destination is not excepted by now."""
         if not known.device:
             return True
         _, pod, _, there, _ = known.inside
         return self.here.pods.get(pod) == known.device and not self.here.keeps(there)
 
     def _goes_on(self, known: Leaving) -> bool:
-        """It leaves by its port, as the last load lets it, and nobody else has that by now."""
+        """It leaves by its port, as the last load allows, and no other pod has that port by now."""
         return (
             known.expires > self.now
             and (known.inside[0] == SCTP or known.port in self.here.ports)
@@ -196,7 +196,9 @@ class MasqueradeModel:
         return proto, self.here.own, port, there, there_port
 
     def _is_reserved(self, known: Leaving) -> bool:
-        """Its port is no other pod's: it may go on, or what comes for it has not ceased yet."""
+        """No other pod gets the port: the connection may continue, or packets to it may still
+        arrive.
+        """
         if known.expires <= self.now:
             return False
         return self._holds(known) or not known.is_abandoned(self.now)

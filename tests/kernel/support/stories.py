@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How hypothesis tells stories to a kernel and a model: by seed, and many to one node."""
+"""How hypothesis gives random sequences to a kernel and a model: by seed, and many to one node."""
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st

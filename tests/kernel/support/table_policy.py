@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bundles by hand: who may talk to whom about what, written straight into seeds.
+"""Bundles by hand: which end may send what to which end, written straight into seeds.
 
-Every pod has a row and a column of its own, the world has column `WORLD`. Pods are isolated both
-ways, so what is not said is denied. There is no compiler here: these tests are of the datapath.
+Every pod has its own row and column, the world has column `WORLD`. Pods are isolated in both
+directions, so all that is not written is denied. No compiler is involved: these tests are of the
+datapath.
 """
 
 import hashlib

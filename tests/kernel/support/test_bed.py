@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bed that was used is as a new one: every map of it, element by element."""
+"""A used bed equals a new one: every map, element by element."""
 
 import random
 import secrets
@@ -79,7 +79,7 @@ def whole(maps: Iterator[tuple[str, int]]) -> Whole:
 
 @contextmanager
 def new_bed(objects: Path, at: Path) -> Iterator[tuple[Bed, Callable[[], None]]]:
-    """One that nobody has used, in a root of its own, and what lends both programs once more."""
+    """An unused bed in its own root, and the object that lends both programs once more."""
     with own_bpffs(at) as root, closing(Beds(objects)) as beds:
 
         def lend() -> None:
@@ -115,7 +115,7 @@ def is_written(fd: int) -> bool:
     return not bpf_syscall.map_info(fd).flags & RDONLY_PROG
 
 
-def test_a_bed_that_is_lent_again_is_as_a_new_one(objects: Path, tmp_path: Path) -> None:
+def test_a_reused_bed_equals_a_new_one(objects: Path, tmp_path: Path) -> None:
     with (
         new_bed(objects, tmp_path / "new") as (new, _),
         new_bed(objects, tmp_path / "used") as (used, lend_again),
@@ -154,7 +154,7 @@ USED = {
 
 
 def use(node: NodeUnderTest) -> None:
-    """Services, masquerade, connections, fragments and drops."""
+    """Services, SNAT, connections, fragments and drops."""
     policy = node.policy().allow("a", "c", ANY).allow("a", "world", ANY)
     masquerade = Masquerade(range(40000, 40100))
     node.load(policy, services=web(C), uplinks=[UPLINK], masquerade=masquerade)
@@ -168,7 +168,7 @@ def use(node: NodeUnderTest) -> None:
     node.load(policy)
 
 
-def test_the_next_node_finds_what_a_fresh_load_would_give_it(
+def test_a_node_on_a_reused_bed_equals_a_fresh_load(
     node: NodeUnderTest, beds: Beds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(secrets, "randbits", lambda _bits: 1)  # where the search for pods begins
@@ -214,7 +214,7 @@ def test_a_bed_is_lent_to_one_root_at_a_time(objects: Path, tmp_path: Path) -> N
         assert ids(roots[0]) == first
 
 
-def test_what_is_not_the_beds_is_loaded(
+def test_a_load_that_the_bed_cannot_serve_loads_the_programs(
     beds: Beds, node: NodeUnderTest, objects: Path, tmp_path: Path
 ) -> None:
     node.load(node.policy())
@@ -231,7 +231,9 @@ def policy_program(node: NodeUnderTest) -> int:
         return bpf_syscall.prog_info(fd).id
 
 
-def test_a_policy_program_is_lent_again_when_its_generation_is_gone(node: NodeUnderTest) -> None:
+def test_a_first_packet_program_is_reused_after_its_generation_is_removed(
+    node: NodeUnderTest,
+) -> None:
     seen = []
     for _ in range(4):
         node.load(node.policy())
@@ -242,7 +244,7 @@ def test_a_policy_program_is_lent_again_when_its_generation_is_gone(node: NodeUn
 
 @pytest.mark.native
 @pytest.mark.fresh
-def test_a_test_that_is_about_loading_loads(node: NodeUnderTest) -> None:
+def test_a_test_about_loading_uses_no_bed(node: NodeUnderTest) -> None:
     seen = set()
     for _ in range(2):
         node.load(node.policy())

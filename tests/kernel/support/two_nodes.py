@@ -23,7 +23,7 @@ from typing import TypeVar
 
 from policyc.runtime.attach import xdp
 from policyc.runtime.bundle.json_value import JsonValue
-from policyc.runtime.devices.uplinks import Outside
+from policyc.runtime.devices.uplinks import ReturnPath
 from policyc.runtime.endpoints.forwarding import Forwarding
 from policyc.runtime.load import node as runtime
 from policyc.runtime.load.request import LoadRequest
@@ -236,7 +236,7 @@ class TwoNodes:
         node: str,
         bundle: Path,
         services: Sequence[JsonValue] | None,
-        way_back: Outside = "tunnel",
+        return_path: ReturnPath = "tunnel",
         families: Sequence[int] = (4, 6),
         masquerade: Masquerade | None = None,
         reassemble: bool = False,
@@ -259,7 +259,7 @@ class TwoNodes:
                         state_root=self.folder / "state",
                         services=services,
                         uplinks=self.uplinks,
-                        return_path=way_back,
+                        return_path=return_path,
                         masquerade=masquerade,
                         xdp_mode=xdp_mode,
                         reassemble=reassemble,
@@ -387,7 +387,7 @@ class TwoNodes:
 
 
 def _overlay(at: Namespace, node: str) -> None:
-    """Of one node, with the ways to the pods of the other."""
+    """The routes of one node to the pods of the other."""
     (other,) = set(NODES) - {node}
     at.network.add(
         OVERLAY,

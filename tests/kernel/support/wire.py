@@ -89,7 +89,7 @@ class Wire:
             _libc.setns(self._here, _CLONE_NEWNET)
 
     def tcp_socket(self, pod: str | None, family: int = 4) -> socket.socket:
-        """A TCP socket that lives in the pod, whoever uses it."""
+        """A TCP socket that lives in the pod, whichever code uses it."""
         kind = socket.AF_INET if family == 4 else socket.AF_INET6
         made = self.within(pod, lambda: socket.socket(kind, socket.SOCK_STREAM))
         assert isinstance(made, socket.socket)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversations of clients outside with a pod of the other node, and what an uplink's XDP program and tc
-make of their frames.
+"""Conversations of external clients with a pod of the other node, and the frames that an uplink's
+XDP program and tc make of them.
 """
 
 import ctypes
@@ -240,7 +240,7 @@ def outer(request: pytest.FixtureRequest) -> int:
 def talks(
     tmp_path_factory: pytest.TempPathFactory, bundle: Path, outer: int
 ) -> Iterator[tuple[Uplink, Conversations]]:
-    """Connections that go on, and what tc made of their packets, as the router saw it."""
+    """Established connections, and what tc made of their packets, as the router saw it."""
     with ExitStack() as owned:
         lab = TwoNodes(tmp_path_factory.mktemp("nodes"), owned)
         lab.offload(tx=False, segments=False)

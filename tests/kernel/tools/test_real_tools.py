@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people run, through two nodes: nginx, curl, iperf3, dig, ping, traceroute; tcpdump looks on.
+"""Common tools through two nodes: nginx, curl, iperf3, dig, ping, traceroute, with tcpdump.
 
-Pods are routed, or in a tunnel of the CNI's; clients are handed on in ours, or answered directly.
+Pods are routed or use the CNI's tunnel. Clients are forwarded by policyc's tunnel or answered
+directly.
 """
 
 import json
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime.devices.uplinks import Outside
+from policyc.runtime.devices.uplinks import ReturnPath
 from policyc.runtime.snat.snat import Masquerade
 from tests.eventually import eventually
 from tests.kernel.support.bundles import (
@@ -57,14 +58,14 @@ def programs(lab: TwoNodes, tmp_path: Path) -> Iterator[Programs]:
         yield Programs(lab, tmp_path, owned)
 
 
-def loaded(lab: TwoNodes, bundle: Path, network: str, way_back: Outside = "tunnel") -> None:
+def loaded(lab: TwoNodes, bundle: Path, network: str, return_path: ReturnPath = "tunnel") -> None:
     if network == "vxlan":
         lab.tunnel_pods()
-    if way_back == "dsr":  # answers come from elsewhere than questions went
+    if return_path == "dsr":  # answers come from elsewhere than questions went
         lab.check_no_paths("router")
     masquerade = Masquerade(range(50000, 60001))
     for node in NODES:
-        lab.load(node, bundle, services("pod-b"), way_back, masquerade=masquerade)
+        lab.load(node, bundle, services("pod-b"), return_path, masquerade=masquerade)
 
 
 def nothing_amiss(lab: TwoNodes) -> None:
@@ -87,13 +88,13 @@ def curl(programs: Programs, where: str, host: str, port: int) -> str:
 
 @families
 @networks
-@pytest.mark.parametrize("way_back", ["tunnel", "dsr"])
-def test_every_hop_of_a_client_of_a_node_port(
+@pytest.mark.parametrize("return_path", ["tunnel", "dsr"])
+def test_each_hop_of_a_node_port_connection_shows_the_expected_addresses(
     lab: TwoNodes, bundle: Path, programs: Programs,
-    family: int, network: str, way_back: Outside,
+    family: int, network: str, return_path: ReturnPath,
 ) -> None:  # fmt: skip
-    """client1 asks node a for a page of pod-b's; addresses are looked at on every wire."""
-    loaded(lab, bundle, network, way_back)
+    """client1 requests a page of pod-b from node a. The test reads addresses on every wire."""
+    loaded(lab, bundle, network, return_path)
     log = programs.web_server("pod-b", TARGET, BODY)
     client, node, pod = (address(name, family) for name in ("client1", "a", "pod-b"))
     filters = "tcp or udp port 8477"
@@ -112,7 +113,7 @@ def test_every_hop_of_a_client_of_a_node_port(
     assert seen["pod-b", "eth0"] == seen["b", "v-pod-b"] == at_pod, "under its own address"
     handed = tuple(f"in {each}" for each in asked)
     back = tuple(f"in {each}" for each in (pod, client))
-    if way_back == "dsr":
+    if return_path == "dsr":
         assert seen["router", "to-a"] == {asked, handed}
         assert seen["router", "to-b"] == {handed, answered}
     else:
@@ -130,10 +131,10 @@ def test_every_hop_of_a_client_of_a_node_port(
 @pytest.mark.waits
 @families
 @networks
-def test_pages_names_and_bulk_through_a_service(
+def test_http_dns_and_bulk_data_pass_a_service(
     lab: TwoNodes, bundle: Path, programs: Programs, family: int, network: str
 ) -> None:
-    """Of pod-a's, to the pod of the other node."""
+    """From pod-a to the pod of the other node."""
     loaded(lab, bundle, network)
     vip = VIP.address(family)
     with ExitStack() as owned:
@@ -167,7 +168,7 @@ def test_pages_names_and_bulk_through_a_service(
 @pytest.mark.waits
 @families
 @networks
-def test_pings_of_every_size_and_traces(
+def test_ping_of_every_size_and_traceroute_work(
     lab: TwoNodes, bundle: Path, programs: Programs, family: int, network: str
 ) -> None:
     loaded(lab, bundle, network)

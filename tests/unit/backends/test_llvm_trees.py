@@ -11,7 +11,7 @@ from llvmlite import binding
 from policyc.backends.llvm.search import emit_search
 from policyc.backends.llvm.text import Function
 from policyc.backends.llvm.trees import (
-    Halves,
+    DoubleBuffer,
     Key,
     Steps,
     Word,
@@ -44,7 +44,7 @@ def near(steps: Steps, bits: int) -> list[int]:
 def key_of(bits: int) -> tuple[str, Key]:
     """Parameters, and the key in them."""
     if bits == 128:
-        return "i64 %high, i64 %low", Halves("%high", "%low")
+        return "i64 %high, i64 %low", DoubleBuffer("%high", "%low")
     return f"i{bits} %key", Word("%key", bits)
 
 

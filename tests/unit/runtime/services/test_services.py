@@ -28,7 +28,7 @@ from policyc.runtime.services.services import (
     OwnNode,
 )
 from policyc.runtime.services.source_ranges import Lists
-from policyc.runtime.state import Warn, to_nobody
+from policyc.runtime.state import Warn, unheard
 
 READY, NOT_READY = {"ready": True}, {"ready": False}
 DRAINING = {"ready": False, "serving": True, "terminating": True}
@@ -70,7 +70,7 @@ NODE = OwnNode("node-1", ADDRESSES)
 
 
 def read(
-    *objects: dict[str, Any], node: OwnNode = NODE, note: Warn = to_nobody
+    *objects: dict[str, Any], node: OwnNode = NODE, note: Warn = unheard
 ) -> tuple[Frontend, ...]:
     return read_services([value(each) for each in objects], node, None, note)
 
@@ -358,7 +358,7 @@ def test_how_clients_outside_are_answered(
 ) -> None:
     slices = endpoints(("10.0.0.1", READY), ("10.0.0.2", NOT_READY))
     (found,) = read(annotated(**annotations), slices)
-    assert found.way_back == way
+    assert found.return_path == way
     table = Table()
     (place,) = table.update(*read(annotated(**annotations), endpoints(("10.0.0.1", READY)))).rows
     assert table.update(found).rows[place][service_rows.STATE_AT] == bits
