@@ -264,6 +264,8 @@ TC_WITH_OWN_BPFFS = ["unshare", "--mount", "sh", "-c", MOUNT_AND_RUN, "tc"]
 def redirect(folder: Path, gateway: str) -> None:
     """In the pod's namespace: a packet from x0 enters the node's end of the pod's veth, with a mark."""
     ip("link", "add", "x0", "type", "veth", "peer", "name", "y0")
+    for name in ("x0", "y0"):  # no packet of their own: it would carry the mark, too
+        Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("1")
     ip("link", "set", "y0", "address", gateway, "up")  # a frame for the node is for y0, too
     ip("link", "set", "x0", "up")
     source, made = folder / "redirect.c", folder / "redirect.o"

@@ -112,7 +112,10 @@ def test_lines_that_move_leave_the_object_alone(
     assert second["policy.bpf.c"] != first["policy.bpf.c"], "its comments name lines"
 
 
-@pytest.mark.parametrize("damage", [b"", b"\0" * 100, b"garbage"])
+@pytest.mark.parametrize(
+    "damage",
+    [b"garbage", *(pytest.param(each, marks=pytest.mark.slow) for each in (b"", b"\0" * 100))],
+)
 def test_damaged_entries_are_made_again(small: Path, damage: bytes) -> None:
     options = ("--cache", str(small / "cache"))
     first = compiled(small, "one", *options)

@@ -12,8 +12,6 @@ from tests.kernel_corpus.written import (
 
 SLICE = (
     "no-policies-unknown",
-    "cidr6-except",
-    "admin-pass",
     "cilium-entities",
     "node-n1",
     "mixed-100",

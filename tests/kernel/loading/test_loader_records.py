@@ -79,7 +79,7 @@ def test_load_works_without_the_record(node: NodeUnderTest, damage: Damage) -> N
     assert node.unload()
 
 
-@pytest.mark.parametrize("mode", ["tcx", "clsact"])
+@pytest.mark.parametrize("mode", ["tcx", pytest.param("clsact", marks=pytest.mark.slow)])
 def test_unload_works_without_the_record(node: NodeUnderTest, damage: Damage, mode: Mode) -> None:
     node.load(node.policy(), mode=mode)
     damage(_record(node))

@@ -72,7 +72,8 @@ def test_the_node_reaches_endpoints_by_the_route(lab: TwoNodes, bundle: Path, fa
         assert client and client.getsockname()[0] == address("a", family)
         exchange(client, lab.accept(listening), 500_000)
         asked_by_udp(lab, family, endpoint)
-    assert lab.drops() == {} and lab.bad_checksums() == 0
+    # "backend gone": an acknowledgement of the connection to the endpoint before comes late.
+    assert set().union(*lab.drops().values()) <= {"backend gone"} and lab.bad_checksums() == 0
     lab.serve("a", services())
     with pytest.raises(ConnectionRefusedError):
         lab.connect("a", family, VIP.address(family), PORT)
