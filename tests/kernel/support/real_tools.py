@@ -19,7 +19,7 @@ from scapy.utils import rdpcap
 
 from tests.kernel.support.two_nodes import TwoNodes
 
-PATIENCE = 10.0  # seconds in which a program has to be ready, or at its end
+PATIENCE = 30.0  # seconds in which a program has to be ready, or at its end
 QUIET = 0.4  # seconds in which tcpdump writes nothing, though it waits for nothing
 TUNNEL = 8477  # the port that nodes hand packets over by
 _NGINX = """
