@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands of the documents: each is one that policyc knows, and what needs no node runs."""
 
-import contextlib
 import json
 import re
 import shlex
@@ -23,9 +22,7 @@ PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
     *(ROOT / "docs/node").glob("*.md"),
 ]
-NO_FILE = re.compile(
-    r"(Path|File|Directory) '.*' does not exist|is not the root|no such file", re.I
-)
+NO_FILE = re.compile(r"(Path|File|Directory) '.*' does not exist")
 """What a command says where a document names a file that stands for any."""
 
 
@@ -150,5 +147,4 @@ def test_what_needs_no_node_runs(page: Path, repository: Path, tmp_path: Path) -
             done = policyc_here(*shown.words, cwd=tmp_path / folder)
             assert done.returncode in (0, 1), f"{shown}\n{done.stderr}"
             if "json" in shown.words and "-o" not in shown.words:
-                with contextlib.suppress(IndexError):
-                    json.loads(done.stdout)
+                json.loads(done.stdout)

@@ -106,3 +106,19 @@ def test_the_files_that_lead_a_newcomer_are_there(page: str) -> None:
     named = re.findall(r"`([\w.*-]+(?:/[\w.*-]+)+)`", (ROOT / page).read_text())
     assert len(named) >= 10
     assert [each for each in named if not list(ROOT.glob(each))] == []
+
+
+OF_NOW = [page for page in WRITTEN if page.name != "CHANGELOG.md"]
+"""The pages that say how the project is; the changelog keeps the names of its day."""
+
+
+@pytest.mark.parametrize("page", OF_NOW, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_tests_that_a_page_names_are_there(page: Path) -> None:
+    named = re.findall(r"\btests/[\w/*-]+(?:\.[a-z]+)?", page.read_text())
+    assert [each for each in named if not any(map(has_a_file, ROOT.glob(each)))] == []
+
+
+def has_a_file(path: Path) -> bool:
+    """Whether it is one, or has one below: a move leaves folders without a file behind."""
+    below = path.rglob("*")
+    return path.is_file() or any(p.is_file() and p.suffix != ".pyc" for p in below)
