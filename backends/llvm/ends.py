@@ -22,7 +22,7 @@ from policyc.ir.semantics import LINK_MULTICAST, as_seen
 from policyc.ir.universe import Address, End, Endpoint, Node, end_address
 
 NOWHERE = 0xFFFF_FFFF
-NOBODY = 0xFFFF_FFFE
+NO_NODE = 0xFFFF_FFFE
 NARROW, WIDE = 8, 16
 """Fields of an end in memory: WIDE if a rule distinguishes the own node from others, else NARROW."""
 _LINK_LOCAL = (0xFE80 << 112, 0xFEC0 << 112)
@@ -39,7 +39,7 @@ class Field(IntEnum):
     POD = 4
     """From 1 on; 0: the end is not a pod of its own."""
     SPEAKS_FOR = 5
-    """The node that generated the flows of this end, else NOBODY."""
+    """The node that generated the flows of this end, else NO_NODE."""
     HOME = 6
     """The node that a pod runs on, else NOWHERE."""
     ON_LINK = 7
@@ -48,7 +48,7 @@ class Field(IntEnum):
     NEAR_INGRESS = 9
     """Columns for subjects that run on this node."""
     NODE = 10
-    """The node that this end is, else NOBODY."""
+    """The node that this end is, else NO_NODE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,9 @@ class Placed:
     column: int
     near_column: int
     pod: int = 0
-    speaks_for: int = NOBODY
+    speaks_for: int = NO_NODE
     home: int = NOWHERE
-    node: int = NOBODY
+    node: int = NO_NODE
     is_on_link: bool = False
 
 
@@ -178,7 +178,7 @@ class Ends:
             else 0,
             speaks_for=self._speaks_for(end),
             home=self._node(end.node, NOWHERE) if isinstance(end, Endpoint) else NOWHERE,
-            node=self._node(seen.name, NOBODY) if isinstance(seen, Node) else NOBODY,
+            node=self._node(seen.name, NO_NODE) if isinstance(seen, Node) else NO_NODE,
             is_on_link=isinstance(destination, IPv6Address)
             and _is_on_link(int(destination), family),
         )
@@ -213,8 +213,8 @@ class Ends:
     def _speaks_for(self, end: Endpoint | Node) -> int:
         """The node whose own traffic an end sends (A22)."""
         if isinstance(end, Node):
-            return self._node(end.name, NOBODY) if end.speaks else NOBODY
-        return self._node(end.node, NOBODY) if end.host_network else NOBODY
+            return self._node(end.name, NO_NODE) if end.speaks else NO_NODE
+        return self._node(end.node, NO_NODE) if end.host_network else NO_NODE
 
     def _node(self, name: str, otherwise: int) -> int:
         return self._nodes.setdefault(name, len(self._nodes)) if name else otherwise

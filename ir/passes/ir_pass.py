@@ -13,7 +13,6 @@ from policyc.ir.policy import PolicySet
 class Keeps(Enum):
     """What is the same for every flow before and after a pass."""
 
-    VERDICTS = "every verdict, with the rule or default that decides"
     ACTIONS = "every action; another policy or default may decide"
     ACTIONS_OF_PODS = "every action where the subject is a pod"
     DENIALS = "every denial; a rule that is not understood may deny more"

@@ -24,7 +24,7 @@ from policyc.verifier.cluster.connection import (
 )
 from policyc.verifier.intents.intents import (
     BOTH_SIDES,
-    NOBODY,
+    NO_END,
     Asking,
     verify_intents,
 )
@@ -57,8 +57,8 @@ def check_answer(
     if answer.status is IntentStatus.UNDECIDED:
         return
     assert not broken, f"{answer.words}: {answer.status.value}, but {broken[0]} breaks it"
-    nobody_may = intent.kind is IntentKind.ONLY and answer.explanation == NOBODY.format(side="from")
-    if answer.status is IntentStatus.VACUOUS and not nobody_may:
+    has_no_end = intent.kind is IntentKind.ONLY and answer.explanation == NO_END.format(side="from")
+    if answer.status is IntentStatus.VACUOUS and not has_no_end:
         asked = [
             f
             for f in flows

@@ -79,8 +79,6 @@ def is_kept(made: IrPass, before: PolicySet, after: PolicySet, flow: Flow) -> bo
     both = zip(ends(before, flow), ends(after, flow), strict=True)
     pairs = [(pod, old, new) for (pod, old), (_, new) in both]
     match made.keeps:
-        case Keeps.VERDICTS:
-            return all(old == new for _, old, new in pairs)
         case Keeps.ACTIONS:
             return all(old.action is new.action for _, old, new in pairs)
         case Keeps.ACTIONS_OF_PODS:

@@ -192,7 +192,7 @@ class _Judge:
         if not self._holds_somewhere(self._asked(intent), decided):
             return _answer(intent, IntentStatus.VACUOUS, self._why_vacuous(intent))
         if intent.kind is IntentKind.ONLY and not self._holds_somewhere(self._src(intent)):
-            return _answer(intent, IntentStatus.VACUOUS, NOBODY.format(side="from"))
+            return _answer(intent, IntentStatus.VACUOUS, NO_END.format(side="from"))
         return None
 
     def _why_vacuous(self, intent: Intent) -> str:
@@ -202,9 +202,9 @@ class _Judge:
         if not self._holds_somewhere(services):
             return "no connection uses these services"
         if not self._holds_somewhere(src):
-            return NOBODY.format(side="from")
+            return NO_END.format(side="from")
         if not self._holds_somewhere(dst):
-            return NOBODY.format(side="to")
+            return NO_END.format(side="to")
         if intent.kind is IntentKind.ONLY and not self._holds_somewhere(z3.Not(src)):
             return "`from` contains every peer, so the intent excludes none"
         if not self._holds_somewhere(self._meant(intent)):
@@ -226,7 +226,7 @@ DIRECTIONS: dict[Scope, tuple[Direction, ...]] = {
 }
 """The ends whose verdict an intent is about."""
 BUILTIN = "a node to its own pod, a pod to itself, or neighbour discovery"
-NOBODY = "no pod, node or address can be in `{side}`"
+NO_END = "no pod, node or address can be in `{side}`"
 _DECIDING = {
     Direction.EGRESS: "egress at the source",
     Direction.INGRESS: "ingress at the destination",

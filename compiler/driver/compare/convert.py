@@ -71,14 +71,14 @@ def convert_inputs(
     progress("reading")
     read = read_inputs(inputs)
     _refuse_opaque(read.policies.policies)
-    policies = _about(read.policies.policies, read)
+    policies = _without_unknown_hosts(read.policies.policies, read)
     if ignore_effects:
         policies = WithoutEffects().run(policies, Report())
     progress("writing")
     objects = _written(policies, target)
     text = to_yaml(objects)
     progress("proving")
-    queries = _prove(policies, _about(_read_back(text, inputs), read), target)
+    queries = _prove(policies, _without_unknown_hosts(_read_back(text, inputs), read), target)
     kept = tuple(f"HostEndpoint {name}" for name in host_endpoints(read))
     return Converted(read, len(objects), text, queries, kept)
 
@@ -99,7 +99,7 @@ def _refuse_opaque(policies: PolicySet) -> None:
         raise InputError(found)
 
 
-def _about(policies: PolicySet, read: Read) -> PolicySet:
+def _without_unknown_hosts(policies: PolicySet, read: Read) -> PolicySet:
     """Without a HostEndpoint nothing is said of hosts: Calico's global policies could select some."""
     if host_endpoints(read):
         return policies

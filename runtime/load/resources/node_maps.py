@@ -30,8 +30,9 @@ class FailsafePorts(Resource):
 class GracePeriod(Resource):
     """An RCU grace period after the switch.
 
-    Resources that sweep after this one remove what hooks may still read by the word before. Those that
-    sweep earlier only remove keys that no packet of the new generation finds, or wait by themselves.
+    Resources that sweep after this one remove what only the word before leads to. Those that sweep
+    earlier remove keys of shared maps: a hook that still runs by the word before misses them, as one of
+    the new generation does. Services wait for a grace period of their own.
     """
 
     def sweep(self, generation: Generation) -> None:

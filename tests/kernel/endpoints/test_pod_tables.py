@@ -40,7 +40,7 @@ pytestmark = pytest.mark.kernel
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Answer = tuple[int, int, int]
 """Id, ifindex, flags."""
-NOBODY = (0, 0, 0)
+NO_POD = (0, 0, 0)
 QUERIES = 131072
 
 
@@ -133,7 +133,7 @@ def numbered(addresses: Iterable[int], version: int) -> dict[Address, LoadedEndp
 
 def answers_of(pods: Mapping[Address, LoadedEndpoint], asked: list[Address]) -> list[Answer]:
     return [
-        (found.id, found.ifindex, int(found.is_node)) if (found := pods.get(each)) else NOBODY
+        (found.id, found.ifindex, int(found.is_node)) if (found := pods.get(each)) else NO_POD
         for each in asked
     ]
 
@@ -193,14 +193,14 @@ def test_both_families_of_a_pod_lead_to_its_one_record(tables: Tables) -> None:
     asked: list[Address] = [
         ipaddress.ip_address(each) for each in ("10.0.0.5", "fd00::5", "10.0.0.6", "fd00::6")
     ]
-    assert tables.ask(asked) == [(5, 9, 0), (5, 9, 0), (6, 0, 0), NOBODY]
+    assert tables.ask(asked) == [(5, 9, 0), (5, 9, 0), (6, 0, 0), NO_POD]
     with DoubleBuffer(tables.pins.maps) as halves:
         assert halves.record(1) == bytes(16)
 
 
 def test_empty_tables_find_no_pod(tables: Tables) -> None:
     asked: list[Address] = [ipaddress.ip_address(each) for each in ("0.0.0.0", "10.0.0.1", "::")]
-    assert tables.ask(asked) == [NOBODY] * 3
+    assert tables.ask(asked) == [NO_POD] * 3
     assert endpoint_maps.present(tables.pins, tables.layout) == {}
 
 
@@ -211,7 +211,7 @@ def test_a_family_without_pods_finds_no_pod(tables: Tables) -> None:
     for _ in range(2):  # in each buffer
         tables.write([*pods.values(), stays])
         endpoint_maps.keep_only(tables.pins, [stays], tables.layout)
-        assert tables.ask(list(pods)) == [NOBODY] * len(pods)
+        assert tables.ask(list(pods)) == [NO_POD] * len(pods)
         assert set(endpoint_maps.present(tables.pins, tables.layout)) == {
             ("pc_ep4", ipaddress.ip_address("10.0.0.9").packed)
         }

@@ -3,8 +3,6 @@
 
 from dataclasses import dataclass, replace
 
-from hypothesis import HealthCheck, settings
-
 from tests.kernel.support.connection_kernel import wire
 from tests.kernel.support.connection_model import (
     ABORT,
@@ -31,6 +29,7 @@ from tests.kernel.support.packets import (
     SYN,
     TCP,
 )
+from tests.kernel.support.stories import GIVEN_A_NODE as GIVEN_A_NODE
 
 PORTS = (80, 1000)
 
@@ -113,9 +112,3 @@ def passes_kernel(node: NodeUnderTest, sent: Sent) -> bool:
     if sent.came_in:
         return node.sent_to(sent.pod, frame, came_in=sent.came_in)
     return node.sent_by_node_to(sent.pod, frame)
-
-
-GIVEN_A_NODE = settings(
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)

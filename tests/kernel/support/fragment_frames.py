@@ -9,6 +9,7 @@ from tests.kernel.support.packets import (
     FRAGMENT,
     MORE,
     UDP,
+    Host,
     fragment6,
     frame,
     frame6,
@@ -20,13 +21,13 @@ from tests.kernel.support.packets import (
 DATAGRAM = udp(5000, 53, bytes(64)).build(packed(A.ip6), packed(B.ip6))
 
 
-def first(src, dst, family: int, ident: int = 1) -> bytes:  # type: ignore[no-untyped-def]
+def first(src: Host, dst: Host, family: int, ident: int = 1) -> bytes:
     if family == 4:
         return frame(src, dst, udp(5000, 53, bytes(64)), fragment=MORE, ident=ident)
     return frame6(src, dst, FRAGMENT, fragment6(UDP, DATAGRAM, offset=0, more=True, ident=ident))
 
 
-def later(src, dst, family: int, ident: int = 1, offset: int = 72) -> bytes:  # type: ignore[no-untyped-def]
+def later(src: Host, dst: Host, family: int, ident: int = 1, offset: int = 72) -> bytes:
     if family == 4:
         return frame(src, dst, raw(UDP, bytes(40)), fragment=offset // 8, ident=ident)
     return frame6(

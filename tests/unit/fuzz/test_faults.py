@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import z3
 
-from policyc.backends.llvm.ends import NOBODY, Ends
+from policyc.backends.llvm.ends import NO_NODE, Ends
 from policyc.compiler.frontend import ReadOptions
 from policyc.compiler.fuzz.hunt import Hunt, Limits
 from policyc.compiler.fuzz.stages.table import ready
@@ -36,7 +36,7 @@ def no_named_ports(situation: verdict_terms.Situation, port: NamedPort) -> Term:
 
 
 def nobody_speaks(ends: Ends, end: Endpoint | Node) -> int:
-    return NOBODY
+    return NO_NODE
 
 
 def only_where_present(requirement: list[Any], labels: Mapping[str, str]) -> bool:
