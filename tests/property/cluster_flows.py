@@ -35,19 +35,18 @@ def known(universe: Universe) -> Universe:
     return Universe(endpoints, universe.nodes)
 
 
+def name_of(end: Endpoint | Node) -> tuple[str, str]:
+    """The namespace, of a pod alone, and the name: unique among the ends of a cluster."""
+    return (end.namespace if isinstance(end, Endpoint) else "", end.name)
+
+
 def column_of(space: Space, end: End, family: int) -> int:
     """Where an end stands among the columns."""
     if isinstance(end, Endpoint | Node):
         for at, each in enumerate(space.classes):
             for member in each.members:
                 site = space.sites[member].before
-                if (
-                    type(site) is type(end)
-                    and site.name == end.name
-                    and (
-                        isinstance(site, Node) or site.namespace == end.namespace  # type: ignore[union-attr]
-                    )
-                ):
+                if name_of(site) == name_of(end):
                     columns = [c for c in space.columns_of[at] if space.columns[c].family == family]
                     if columns:
                         return columns[0]

@@ -2,6 +2,7 @@
 """Policy sets with one change, and with effects."""
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 
 from policyc.ir.intervals import IntervalSet
@@ -29,10 +30,10 @@ def with_notes(rng: random.Random, policies: PolicySet) -> PolicySet:
     return changed(policies, noted)
 
 
-def changed(policies: PolicySet, change: object) -> PolicySet:
+def changed(policies: PolicySet, change: Callable[[Rule], Rule]) -> PolicySet:
     def of(policy: Policy) -> Policy:
-        rules = {d.value: tuple(map(change, policy.rules(d))) for d in Direction}  # type: ignore[call-overload]
-        return replace(policy, **rules)
+        ingress, egress = (tuple(map(change, rules)) for rules in (policy.ingress, policy.egress))
+        return replace(policy, ingress=ingress, egress=egress)
 
     return PolicySet(tuple(replace(t, policies=tuple(map(of, t.policies))) for t in policies.tiers))
 

@@ -32,6 +32,7 @@ from tests.kernel.support.packets import (
 )
 from tests.kernel.support.table_policy import (
     ANY,
+    Service,
     sctp_port,
     service,
     tcp_port,
@@ -70,8 +71,13 @@ def test_a_reply_passes_and_a_request_of_the_opposite_direction_does_not(
     ids=["udp", "sctp", "gre"],
 )
 def test_replies_pass_for_every_protocol_and_its_ports(
-    node: NodeUnderTest, family: int, there, back, other, allowed
-) -> None:  # type: ignore[no-untyped-def]
+    node: NodeUnderTest,
+    family: int,
+    there: Payload,
+    back: Payload,
+    other: Payload,
+    allowed: Service,
+) -> None:
     node.load(node.policy().allow("a", "b", allowed))
     assert not node.sent_by("b", frame(B, A, back, family=family))
     assert node.sent_by("a", frame(A, B, there, family=family))

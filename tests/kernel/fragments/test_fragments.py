@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fragments follow their first one (semantics A27). The walk over IPv6 headers is bounded."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.kernel.support.fragment_frames import (
@@ -186,8 +188,8 @@ HEADERS = [
     ("kind", "wrap", "reason"), [c[1:] for c in HEADERS], ids=[c[0] for c in HEADERS]
 )
 def test_an_ipv6_packet_passes_or_is_dropped_by_its_headers(
-    node: NodeUnderTest, kind: int, wrap, reason: str | None
-) -> None:  # type: ignore[no-untyped-def]
+    node: NodeUnderTest, kind: int, wrap: Callable[[bytes], bytes], reason: str | None
+) -> None:
     node.load(node.policy().allow("a", "b", udp_port(53)))
     body = udp(5000, 53).build(packed(A.ip6), packed(B.ip6))
     assert node.sent_by("a", frame6(A, B, kind, wrap(body))) == (reason is None)
