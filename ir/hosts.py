@@ -13,14 +13,14 @@ from policyc.ir.universe import Address
 class HostEndpoint:
     """An interface of a node that is a subject of policies (Calico's HostEndpoint, semantics D43).
 
-    `is_guarded`: unmatched traffic is denied. `interface` is the device's name, `*` for all of them;
-    empty: the device with `addresses`.
+    `denies_unmatched`: traffic that no policy decides is denied. `interface` is the device's name, `*`
+    for all of them; empty: the device with `addresses`.
     """
 
     name: str
     node: str
     labels: Mapping[str, str] = field(hash=False)
     addresses: tuple[Address, ...]
-    is_guarded: bool
+    denies_unmatched: bool
     span: Span = field(compare=False)
     interface: str = ""

@@ -194,7 +194,7 @@ def _host_verdict(
     ):
         return FAILSAFE
     decided = _from_tiers(policies, direction, subject, peer, flow) or NOT_ISOLATED
-    if host.is_guarded and decided.decider == NOT_ISOLATED.decider:  # effects decide nothing
+    if host.denies_unmatched and decided.decider == NOT_ISOLATED.decider:  # effects decide nothing
         return EndVerdict(Action.DENY, DeniedByHost(host.name), decided.effects)
     return decided
 

@@ -26,14 +26,14 @@ class ContainerPort:
 class HostInterface:
     """The host interface of a node as a subject: its labels, and its default for unmatched traffic.
 
-    `is_guarded`: traffic that no policy decides is denied, as on a HostEndpoint (D43); else it is
+    `denies_unmatched`: traffic that no policy decides is denied, as on a HostEndpoint (D43); else it is
     allowed, as on a node under Cilium's policies. `has_failsafes`: policy does not apply to the failsafe
     ports.
     """
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict, hash=False)
-    is_guarded: bool = False
+    denies_unmatched: bool = False
     has_failsafes: bool = False
 
 

@@ -28,7 +28,7 @@ class Word:
     """The slot of pc_policy, and the epoch that connections are stamped with; epoch 0 is "none yet".
 
     `services` says whether there are Services, or were, and which buffer of their tables is active:
-    PC_STATE_SERVICES and PC_STATE_HALF of datapath/generation.h. `masquerades` is PC_STATE_MASQ.
+    PC_STATE_SERVICES and PC_STATE_BUFFER of datapath/generation.h. `masquerades` is PC_STATE_SNAT.
     `has_host` is PC_STATE_HOSTS: the node itself is under host policy. `binds_own_node` is
     PC_STATE_OWN_NODE: policies deny some of the node's packets to its pods. The last three belong to the
     generation, so the next generation must set them again.

@@ -34,7 +34,9 @@ def dump_policy_ir(policies: PolicySet) -> str:
             lines.append(f"  {policy.kind} {policy.qualified_name}  # {policy.origin.span}")
             lines.append(f"    selects {describe_selector(policy.subject)}; isolates {isolates}")
             if policy.hosts != NEVER:
-                lines.append(f"    guards hosts with {describe_condition(policy.hosts)}")
+                lines.append(
+                    f"    applies to host interfaces with {describe_condition(policy.hosts)}"
+                )
             for direction in Direction:
                 for rule in policy.rules(direction):
                     lines.append(

@@ -104,7 +104,7 @@ def _run(done: Compiled, bundle: Path, folder: Path) -> Result:
                     endpoints=endpoints,
                     bpffs=node.bpffs,
                     state_root=folder / "state",
-                    uplinks=(node.uplink,) if done.guards_hosts else (),
+                    uplinks=(node.uplink,) if done.has_host_policy else (),
                 )
             )
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LowerHosts: a host becomes an endpoint, and what guards a node becomes what isolates that endpoint.
+"""LowerHosts: a host becomes an endpoint, and its host policy becomes policy of that endpoint.
 
 A host has a row as a pod has. Its row is that of an endpoint in the namespace without a name, with the
 labels of its host interface, on its node. No pod is in that namespace, and no rule selects a host as
@@ -44,7 +44,7 @@ from policyc.ir.selectors import (
 from policyc.ir.spans import Origin
 
 UNMATCHED_TIER = "host endpoints"
-"""Behind all others: what none of them decides of a guarded host is denied (D43)."""
+"""Behind all others: what none of them decides is denied at such a host interface (D43)."""
 
 _IS_HOST: Condition = AttributeTest(Attribute.NAMESPACE, Requirement("", Operator.IN, ("",)))
 _IS_POD: Condition = Not(_IS_HOST)
@@ -70,15 +70,15 @@ class LowerHosts(IrPass):
     every_node: bool = False
 
     def run(self, policies: PolicySet, report: Report) -> PolicySet:
-        """Lower every policy; a guarded host that none selects is denied by a tier of its own."""
+        """Lower every policy, and add a tier that denies what host interfaces leave undecided."""
         if not self.interfaces and not self.every_node:
             return PolicySet(tuple(_without_hosts(tier) for tier in policies.tiers))
         tiers = [
             replace(tier, policies=tuple(map(_with_host, tier.policies))) for tier in policies.tiers
         ]
-        guarded = tuple(_unmatched(host) for host in self.interfaces if host.is_guarded)
-        if guarded:
-            tiers.append(Tier(UNMATCHED_TIER, TierMode.FIRST_MATCH, Action.DENY, guarded))
+        denying = tuple(_unmatched(host) for host in self.interfaces if host.denies_unmatched)
+        if denying:
+            tiers.append(Tier(UNMATCHED_TIER, TierMode.FIRST_MATCH, Action.DENY, denying))
         return PolicySet(tuple(tiers))
 
 

@@ -55,12 +55,12 @@ class XdpUplink:
 
 
 def require_uplinks(
-    mode: Mode | None, uplinks: Collection[str], is_guarded: bool, note: Warn
+    mode: Mode | None, uplinks: Collection[str], has_host_policy: bool, note: Warn
 ) -> None:
     """Raise `InputError` if there is no uplink; give a note if policies leave the program no work."""
     if mode is None:
         return
-    if is_guarded:
+    if has_host_policy:
         note(
             "--xdp forwards no packets here: this node is under host policy, which only the tc "
             "hooks enforce"

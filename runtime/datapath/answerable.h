@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* answerable.h - which refused packets are answered, how often, and how the answer reaches the pod.
- * Gives pc_may_be_answered(), pc_answer_due(), pc_return(), pc_return_outside(), pc_is_answer().
+ * Gives pc_may_be_answered(), pc_answer_due(), pc_return(), pc_return_external(), pc_is_answer().
  */
 #pragma once
 #include "answer.h"
@@ -70,7 +70,7 @@ static __always_inline bool pc_may_be_answered(struct __sk_buff *skb, const stru
 	if (flow->t.proto == IPPROTO_TCP && (flow->tcp_flags & PC_TCP_RST || flow->fragment))
 		return false; /* here, so that it uses none of the rate limit */
 	/* Translated for the client: an error would quote a packet that no end has sent. */
-	if (flow->frag_row & PC_FRAG_REPLY && flow->t.proto != IPPROTO_TCP)
+	if (flow->frag_backend & PC_FRAG_REPLY && flow->t.proto != IPPROTO_TCP)
 		return false;
 	if (!pc_is_host(&flow->t.saddr, flow->t.family) ||
 	    !pc_is_host(&flow->t.daddr, flow->t.family) || bpf_skb_load_bytes(skb, 0, &mac, 1) ||
@@ -108,9 +108,9 @@ static __always_inline int pc_return(struct __sk_buff *skb)
 /* Returns the frame, which came in by an uplink, to the neighbour that sent it: a bridge port has
  * no routes to find that neighbour. A frame that another node forwarded has the MACs of the tunnel.
  */
-static __always_inline int pc_return_outside(struct __sk_buff *skb, const struct pc_flow *flow)
+static __always_inline int pc_return_external(struct __sk_buff *skb, const struct pc_flow *flow)
 {
-	if (flow->client == PC_CLIENT_OUTSIDE)
+	if (flow->client == PC_CLIENT_EXTERNAL)
 		return bpf_redirect(skb->ifindex, 0);
 	return bpf_redirect_neigh(skb->ifindex, 0, 0, 0);
 }

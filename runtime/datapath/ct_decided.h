@@ -59,7 +59,7 @@ static __always_inline void pc_ct_set_client(struct pc_ct_end *end, const struct
 {
 	if (flow->src.ifindex || end->ifindex || !flow->is_reply)
 		pc_ct_set_end(end, &flow->src);
-	if (!flow->src.ifindex && !flow->is_reply && flow->nat.row)
+	if (!flow->src.ifindex && !flow->is_reply && flow->nat.backend)
 		end->node = flow->node;
 }
 
@@ -109,9 +109,10 @@ static __always_inline struct pc_ct *pc_ct_of(const struct pc_flow *flow, __u32 
 	ct->flow_id = bpf_get_prandom_u32();
 	ct->state =
 	    state | pc_ct_news(flow, flow->is_reply) | pc_ct_doubt(flow) | pc_ct_own_node(flow);
-	if (flow->nat.row) {
+	if (flow->nat.backend) {
 		ct->state |= PC_CT_NAT | pc_ct_node_bits(flow);
-		ct->dst.nat = (struct pc_ct_nat){.port = flow->nat.sport, .row = flow->nat.row};
+		ct->dst.nat =
+		    (struct pc_ct_nat){.port = flow->nat.sport, .backend = flow->nat.backend};
 	}
 	pc_ct_decide(ct, flow, egress_rule, ingress_rule);
 	ct->expires = flow->now + pc_ct_idle(flow, ct->state);
@@ -132,8 +133,9 @@ static __always_inline bool pc_ct_insert(const struct pc_flow *flow, __u32 egres
 static __always_inline bool pc_ct_is_translated_as(const struct pc_ct *ct,
 						   const struct pc_flow *flow)
 {
-	return !flow->nat.row || (ct->state & PC_CT_NAT && ct->dst.nat.row == flow->nat.row &&
-				  ct->dst.nat.port == flow->nat.sport);
+	return !flow->nat.backend ||
+	       (ct->state & PC_CT_NAT && ct->dst.nat.backend == flow->nat.backend &&
+		ct->dst.nat.port == flow->nat.sport);
 }
 
 /* The active policy has allowed the connection again; its id and state stay. "The stack path has

@@ -7,10 +7,10 @@
  * checks only whether its chosen endpoint still exists, for UDP.
  */
 #pragma once
-#include "ct_front.h"
+#include "ct_pre_nat.h"
 #include "fragments.h"
 #include "service_map.h"
-#include "way_back.h"
+#include "return_path.h"
 
 /* Translates the tuple, then restores what the client sent. Verified once, on its own. */
 __noinline int pc_far_new(struct pc_flow *flow, __u32 node)
@@ -23,15 +23,15 @@ __noinline int pc_far_new(struct pc_flow *flow, __u32 node)
 	ct = pc_room_ct(room);
 	*ct = (struct pc_ct){};
 	ct->flow_id = bpf_get_prandom_u32();
-	ct->state = PC_CT_NAT | PC_CT_FRONT | PC_CT_FAR;
-	pc_tuple_front(&flow->t, &flow->nat);
+	ct->state = PC_CT_NAT | PC_CT_PRE_NAT | PC_CT_FAR;
+	pc_tuple_pre_nat(&flow->t, &flow->nat);
 	flow->node = node;
 	ct->state |= pc_ct_news(flow, false);
 	ct->epoch = flow->epoch;
 	ct->src.node = node;
-	ct->src.nat = (struct pc_ct_nat){.port = flow->t.sport, .row = flow->nat.row};
+	ct->src.nat = (struct pc_ct_nat){.port = flow->t.sport, .backend = flow->nat.backend};
 	ct->expires = flow->now + pc_ct_idle(flow, ct->state);
-	if (!pc_ct_put(flow, &flow->t, ct, flow->is_front_kept))
+	if (!pc_ct_put(flow, &flow->t, ct, flow->is_pre_nat_kept))
 		return PC_DROP_CT_FULL;
 	pc_frag_record(flow);
 	return PC_PASS;
@@ -40,10 +40,10 @@ __noinline int pc_far_new(struct pc_flow *flow, __u32 node)
 /* Sees no answers that leave by the other node. A client that continues TCP or SCTP has got one.
  */
 static __always_inline void pc_far_assume(const struct pc_flow *flow, struct pc_ct *ct,
-					  const struct pc_row *row)
+					  const struct pc_backend *backend)
 {
 	if (!(ct->state & PC_CT_REPLIED) && !flow->opens && flow->t.proto != IPPROTO_UDP &&
-	    pc_answers_leave_here(row))
+	    pc_answers_leave_here(backend))
 		__sync_fetch_and_or(&ct->state, PC_CT_REPLIED);
 }
 
@@ -63,13 +63,13 @@ static __always_inline bool pc_far_begins(const struct pc_flow *flow, const stru
 static __always_inline bool pc_far_known(struct pc_flow *flow, struct pc_ct_match *match)
 {
 	struct pc_ct *ct = match->at.ct;
-	const struct pc_row *row = pc_row_of(ct->src.nat.row);
+	const struct pc_backend *backend = pc_backend_of(ct->src.nat.backend);
 
-	if ((!row || row->state & PC_ROW_CLOSED) && pc_far_begins(flow, ct))
+	if ((!backend || backend->state & PC_BACKEND_CLOSED) && pc_far_begins(flow, ct))
 		return false;
 	flow->node = ct->src.node;
 	ct->epoch = flow->epoch; /* no policy of this node applies */
-	pc_far_assume(flow, ct, row);
+	pc_far_assume(flow, ct, backend);
 	pc_ct_touch(&match->at, flow, false);
 	pc_frag_record(flow);
 	return true;

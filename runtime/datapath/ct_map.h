@@ -18,8 +18,8 @@
 
 /* The translation of a connection to a Service. */
 struct pc_ct_nat {
-	__be16 port; /* the client's, as in the tuple of the other entry (ct_front.h) */
-	__u32 row;   /* id of the endpoint's row in service_map.h */
+	__be16 port;   /* the client's, as in the tuple of the other entry (ct_pre_nat.h) */
+	__u32 backend; /* its id in service_map.h */
 } __attribute__((packed));
 
 /* One end of a connection, as this node knows it. ifindex 0: not an end of this node. */

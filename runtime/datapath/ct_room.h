@@ -20,7 +20,7 @@ static __always_inline __u32 pc_ct_owner(const struct pc_ct *ct)
 {
 	if (ct->src.ifindex)
 		return ct->src.ifindex;
-	return ct->state & PC_CT_NODE ? PC_OWNER_NODE : PC_OWNER_OUTSIDE;
+	return ct->state & PC_CT_NODE ? PC_OWNER_NODE : PC_OWNER_EXTERNAL;
 }
 
 /* Of live entries, the one with the least value gives its place. New connections give theirs in the

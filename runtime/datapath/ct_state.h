@@ -29,8 +29,8 @@ enum pc_ct_state {
 	/* the stack path has brought a packet for this end to its device */
 	PC_CT_CAME_SRC = 128,
 	PC_CT_CAME_DST = 256,
-	PC_CT_NAT = 512,    /* translated: one of two entries */
-	PC_CT_FRONT = 1024, /* the entry under the Service's address (pre-NAT) */
+	PC_CT_NAT = 512,      /* translated: one of two entries */
+	PC_CT_PRE_NAT = 1024, /* the entry under the Service's address (pre-NAT) */
 	PC_CT_FAR =
 	    2048, /* another node answers the external client: there is no other entry (ct_far.h) */
 	PC_CT_OPENING = 4096, /* opened by a SYN without a SYN-ACK yet (or INIT, INIT ACK) */
@@ -42,7 +42,7 @@ enum pc_ct_state {
 	    65536, /* PC_CT_EITHER, until the end that is believed to be the opener sends */
 };
 
-/* Above the bits of `state`: the number of the address (outside_map.h), for a pod's connection to
+/* Above the bits of `state`: the number of the address (external_map.h), for a pod's connection to
  * the node port of another node.
  */
 #define PC_CT_NODE_AT 18
@@ -71,7 +71,7 @@ static __always_inline __u32 pc_ct_node_bits(const struct pc_flow *flow)
  */
 static __always_inline struct pc_ct_nat *pc_ct_nat_of(struct pc_ct *ct)
 {
-	return ct->state & PC_CT_FRONT ? &ct->src.nat : &ct->dst.nat;
+	return ct->state & PC_CT_PRE_NAT ? &ct->src.nat : &ct->dst.nat;
 }
 
 #define PC_CT_FINS (PC_CT_FIN_SRC | PC_CT_FIN_DST)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* detour.h - detours fragments that arrive before their first one, then the rest of the datagram.
- * Gives pc_first_detours() and pc_detour() to hooks, pc_outside_detours() and pc_outside_seen() to
- * uplinks, pc_come_back() to the detour device's own hook.
+ * Gives pc_first_detours() and pc_detour() to hooks, pc_external_detours() and pc_external_seen()
+ * to uplinks, pc_come_back() to the detour device's own hook.
  *
  * They go by a device into a network namespace. There the kernel reassembles datagrams, drops
  * overlaps, and fragments again what it sends back (runtime/devices/reassembly.py). The returned
@@ -95,7 +95,7 @@ __noinline int pc_detour(struct __sk_buff *skb, struct pc_flow *flow, __u32 by)
 /* At an uplink: whether a later fragment without a first one that passed to a Service must be
  * reassembled, as that first one may still arrive.
  */
-static __always_inline bool pc_outside_detours(const struct pc_flow *flow)
+static __always_inline bool pc_external_detours(const struct pc_flow *flow)
 {
 	const struct pc_frag *frag;
 
@@ -108,11 +108,11 @@ static __always_inline bool pc_outside_detours(const struct pc_flow *flow)
 /* At an uplink: records a packet that passes unchanged. A packet that was not parsed has no time. A
  * packet that a node under host policy accepted already has its record.
  */
-__noinline int pc_outside_seen(struct pc_flow *flow)
+__noinline int pc_external_seen(struct pc_flow *flow)
 {
 	if (flow && flow->fragment == PC_FRAG_FIRST && flow->now && pc_detour_now() &&
 	    !pc_is_detoured(flow) && !pc_frag_first(flow))
-		pc_frag_put(flow, PC_DETOUR_SEEN, PC_OWNER_OUTSIDE);
+		pc_frag_put(flow, PC_DETOUR_SEEN, PC_OWNER_EXTERNAL);
 	return 0;
 }
 

@@ -3,7 +3,7 @@
  * Gives pc_device_to(), pc_is_to_own(), pc_is_uplink().
  */
 #pragma once
-#include "outside_map.h"
+#include "external_map.h"
 #include "parse_l4.h"
 
 #define PC_FIB_IPV4 2 /* AF_INET, AF_INET6 of <sys/socket.h>, which is not for BPF */
@@ -77,11 +77,11 @@ __noinline int pc_is_to_own(struct __sk_buff *skb, const struct pc_flow *flow)
 }
 
 /* Whether the device has the hooks of an uplink. */
-static __always_inline bool pc_is_uplink(const struct pc_outside *outside, __u32 device)
+static __always_inline bool pc_is_uplink(const struct pc_external *external, __u32 device)
 {
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < PC_UPLINKS; i++)
-		if (device && outside->uplink[i] == device)
+		if (device && external->uplink[i] == device)
 			return true;
 	return false;
 }

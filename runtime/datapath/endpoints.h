@@ -38,11 +38,11 @@ struct pc_ep6_line {
 _Static_assert(sizeof(struct pc_ep6_line) == 64, "a line is a cache line");
 
 /* Each map is one value, so that finding a line takes only a mask of the index. */
-struct pc_ep4_halves {
+struct pc_ep4_buffers {
 	struct pc_ep4_line line[2 * PC_EP4_LINES];
 };
 
-struct pc_ep6_halves {
+struct pc_ep6_buffers {
 	struct pc_ep6_line line[2 * PC_EP6_LINES];
 };
 
@@ -72,8 +72,8 @@ struct pc_ep_state {
 	} name SEC(".maps")
 
 PC_EP_MAP(pc_ep, struct pc_ep_state);
-PC_EP_MAP(pc_ep4, struct pc_ep4_halves);
-PC_EP_MAP(pc_ep6, struct pc_ep6_halves);
+PC_EP_MAP(pc_ep4, struct pc_ep4_buffers);
+PC_EP_MAP(pc_ep6, struct pc_ep6_buffers);
 
 /* ifindex of the host-side veth -> the pod behind it. */
 struct {
@@ -116,7 +116,7 @@ static __always_inline __u32 pc_who4(__u64 word, __u64 address)
 	__u64 mixed = address * PC_EP_SPREAD ^ PC_EP_SEED(word);
 	__u64 spread = (address >> 3) * PC_EP_SPREAD;
 	const struct pc_ep4_line *line;
-	const struct pc_ep4_halves *all;
+	const struct pc_ep4_buffers *all;
 	__u32 zero = 0;
 	__u64 slot;
 
@@ -158,7 +158,7 @@ static __always_inline __u32 pc_who6(__u64 word, __u64 high, __u64 low)
 {
 	__u64 mixed = (high ^ PC_EP_SEED(word)) * PC_EP_STIR;
 	const struct pc_ep6_line *line;
-	const struct pc_ep6_halves *all;
+	const struct pc_ep6_buffers *all;
 	__u32 zero = 0, who;
 	__u64 at;
 

@@ -89,7 +89,7 @@ static __always_inline __u8 pc_event_flags(const struct pc_flow *flow, bool deni
 		flags |= PC_EVENT_AGAIN;
 	if (flow->is_reply)
 		flags |= PC_EVENT_REPLY;
-	if (flow->nat.row)
+	if (flow->nat.backend)
 		flags |= PC_EVENT_SERVICE;
 	return flags;
 }

@@ -58,7 +58,7 @@ enum pc_opener {
 
 /* What a packet to a Service had in the fields of its tuple that are now translated. */
 struct pc_nat {
-	__u32 row; /* of pc_rows, the endpoint that it was translated to; 0: none */
+	__u32 backend; /* of pc_backends, the endpoint that it was translated to; 0: none */
 	__be16 dport, sport;
 	struct pc_addr6 daddr;
 };
@@ -71,7 +71,7 @@ enum pc_partial { PC_PARTIAL_NOT = 0, PC_PARTIAL_OWN, PC_PARTIAL_DATA, PC_PARTIA
 /* The client for which an endpoint is selected. */
 enum pc_client {
 	PC_CLIENT_POD = 0, /* of this node: external traffic policies do not apply */
-	PC_CLIENT_OUTSIDE,
+	PC_CLIENT_EXTERNAL,
 	PC_CLIENT_HANDED, /* external; the node that it came to forwarded it to this node */
 	PC_CLIENT_NODE,   /* this node itself, by a route (to_route.h); selects as a pod does */
 };
@@ -96,22 +96,22 @@ struct pc_flow {
 	__u8 fragment;
 	__u8 frag_proto; /* from the fragment header, which precedes other extensions */
 	__u8 entry;
-	__u8 is_reply;      /* the packet at hand runs against t */
-	__u8 is_kept;       /* an entry, perhaps unusable, is in the established table */
-	__u8 is_front_kept; /* the same for the tuple before translation */
-	__u8 partial;       /* enum pc_partial */
-	__u8 is_summed;     /* the device that brought it has summed all of it */
-	__u8 client;        /* enum pc_client: the end that sends to a Service, or is answered */
-	__u8 is_refused;    /* a Service has no endpoint for it, and refuses */
-	__u8 is_related;    /* an ICMP error about a connection that is allowed */
-	__u8 opener;        /* enum pc_opener */
-	__u8 slot;          /* the deciding policy program's, for PC_OPENER_PROBE */
-	__u32 frag_row;     /* the row by which later fragments are translated */
-	__u32 forward_to;   /* the device, or its peer, that gets it; 0: stack path */
-	__u32 mtu;          /* the MTU that it exceeds; 0: it is not too big */
-	__u32 node;         /* the node to which or by which it is forwarded; 0: none */
+	__u8 is_reply;        /* the packet at hand runs against t */
+	__u8 is_kept;         /* an entry, perhaps unusable, is in the established table */
+	__u8 is_pre_nat_kept; /* the same for the tuple before translation */
+	__u8 partial;         /* enum pc_partial */
+	__u8 is_summed;       /* the device that brought it has summed all of it */
+	__u8 client;          /* enum pc_client: the end that sends to a Service, or is answered */
+	__u8 is_refused;      /* a Service has no endpoint for it, and refuses */
+	__u8 is_related;      /* an ICMP error about a connection that is allowed */
+	__u8 opener;          /* enum pc_opener */
+	__u8 slot;            /* the deciding policy program's, for PC_OPENER_PROBE */
+	__u32 frag_backend;   /* the backend by which later fragments are translated */
+	__u32 forward_to;     /* the device, or its peer, that gets it; 0: stack path */
+	__u32 mtu;            /* the MTU that it exceeds; 0: it is not too big */
+	__u32 node;           /* the node to which or by which it is forwarded; 0: none */
 	enum drop_reason reason; /* the packet's fate, for tracing; also names them in BTF */
-	struct pc_nat nat;       /* last: pc_parse() clears what is before it, and its row */
+	struct pc_nat nat;       /* last: pc_parse() clears what is before it, and its backend */
 };
 /* libbpf compares this size: it shows that pinned maps hold connections of another layout. */
 _Static_assert(sizeof(struct pc_flow) == 168, "another one where struct pc_ct changes");

@@ -22,7 +22,8 @@ static __noinline int pc_forward_match(struct __sk_buff *skb, struct pc_flow *fl
 	    .is_reply = how & PC_IN_REPLY,
 	};
 
-	if (flow->client != PC_CLIENT_OUTSIDE || ct->state & PC_CT_NODE || !pc_is_forwarded(&match))
+	if (flow->client != PC_CLIENT_EXTERNAL || ct->state & PC_CT_NODE ||
+	    !pc_is_forwarded(&match))
 		return PC_PASS;
 	/* The pod's packets must leave on the fast path by this uplink. Otherwise connection
 	 * tracking would see one direction only, and no reverse path filter would apply.

@@ -18,7 +18,7 @@ static __always_inline bool pc_out_teaches(const struct __sk_buff *skb, const st
 	return match->is_fresh && skb->ingress_ifindex && ct->peers & pc_out_sender(match) &&
 	       pc_ct_sender(match)->ifindex == skb->ingress_ifindex &&
 	       !pc_ct_receiver(match)->ifindex &&
-	       !(ct->state & (PC_CT_NODE | PC_CT_FRONT | PC_CT_FAR)) &&
+	       !(ct->state & (PC_CT_NODE | PC_CT_PRE_NAT | PC_CT_FAR)) &&
 	       !(ct->state & PC_CT_NAT && match->is_reply) && ct->out != PC_OUT_NEVER &&
 	       (!ct->out || (ct->out & PC_OUT_TIME) != pc_out_time(flow));
 }
@@ -28,34 +28,36 @@ static __always_inline bool pc_out_teaches(const struct __sk_buff *skb, const st
  */
 static __always_inline __u8 pc_out_uplink(const struct __sk_buff *skb)
 {
-	const struct pc_outside *outside = pc_outside_now();
+	const struct pc_external *external = pc_external_now();
 
-	if (!outside || skb->mark & outside->marks)
+	if (!external || skb->mark & external->marks)
 		return 0;
 	for (int i = 0; i < PC_UPLINKS; i++)
-		if (outside->past[i] == skb->ifindex)
+		if (external->past[i] == skb->ifindex)
 			return i + 1;
 	return 0;
 }
 
 /* For a connection to a Service the pre-NAT entry holds the path. Restores the translated tuple.
  */
-static __always_inline struct pc_ct *pc_out_front(struct pc_flow *flow, const struct pc_ct *ct)
+static __always_inline struct pc_ct *pc_out_pre_nat(struct pc_flow *flow, const struct pc_ct *ct)
 {
-	const struct pc_row *row = pc_row_of(ct->dst.nat.row);
+	const struct pc_backend *backend = pc_backend_of(ct->dst.nat.backend);
 	__be16 port = flow->t.sport;
-	struct pc_ct *front;
+	struct pc_ct *pre_nat;
 
-	if (!row)
+	if (!backend)
 		return 0;
-	flow->t.daddr = *pc_as_client_knows(row, flow->t.family, ct);
-	flow->t.dport = row->frontend_port;
+	flow->t.daddr = *pc_as_client_knows(backend, flow->t.family, ct);
+	flow->t.dport = backend->frontend_port;
 	flow->t.sport = ct->dst.nat.port;
-	front = pc_ct_get(&flow->t, true).ct;
-	flow->t.daddr = row->backend;
-	flow->t.dport = row->backend_port;
+	pre_nat = pc_ct_get(&flow->t, true).ct;
+	flow->t.daddr = backend->addr;
+	flow->t.dport = backend->port;
 	flow->t.sport = port;
-	return front && front->flow_id == ct->flow_id && front->state & PC_CT_FRONT ? front : 0;
+	return pre_nat && pre_nat->flow_id == ct->flow_id && pre_nat->state & PC_CT_PRE_NAT
+		   ? pre_nat
+		   : 0;
 }
 
 /* The first packet makes the next one look up the path; later packets note the time of a lookup. */
@@ -72,7 +74,7 @@ __noinline int pc_out_learn(struct __sk_buff *skb, struct pc_flow *flow, struct 
 	if (!out || bpf_skb_load_bytes(skb, 0, dmac, sizeof(dmac)) || dmac[0] & 1)
 		return 0;
 	if (ct->state & PC_CT_NAT)
-		of = pc_out_front(flow, ct);
+		of = pc_out_pre_nat(flow, ct);
 	if (!of)
 		return 0;
 	to = is_reply ? &of->src : &of->dst;

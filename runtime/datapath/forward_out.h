@@ -7,9 +7,9 @@
  */
 #pragma once
 #include "forward.h"
-#include "outside_map.h"
+#include "external_map.h"
 
-/* The fields of pc_ct's `out`: the uplink, as 1 + its place in `past` of outside_map.h; and the
+/* The fields of pc_ct's `out`: the uplink, as 1 + its place in `past` of external_map.h; and the
  * time of the last route lookup, in units of 256 ticks.
  */
 #define PC_OUT_UPLINK 0x0f
@@ -46,10 +46,10 @@ static __always_inline bool pc_is_sent_out(const struct pc_flow *flow,
 /* The uplink's device; 0: the last load has no uplink in that place. */
 static __always_inline __u32 pc_out_device(const struct pc_ct *ct)
 {
-	const struct pc_outside *outside = pc_outside_now();
+	const struct pc_external *external = pc_external_now();
 	__u32 place = (ct->out & PC_OUT_UPLINK) - 1;
 
-	return outside && place < PC_UPLINKS ? outside->past[place] : 0;
+	return external && place < PC_UPLINKS ? external->past[place] : 0;
 }
 
 /* The present path to the receiver; true if it leads by the device. */

@@ -14,7 +14,7 @@
  */
 enum pc_detour_state { PC_DETOUR_NOT = 0, PC_DETOUR_GONE, PC_DETOUR_CAME_BACK, PC_DETOUR_SEEN };
 
-#define PC_FRAG_REPLY 0x80000000 /* to the source; row numbers do not use this bit */
+#define PC_FRAG_REPLY 0x80000000 /* to the source; backend numbers do not use this bit */
 
 struct pc_frag4_key {
 	__be32 saddr, daddr;
@@ -33,10 +33,10 @@ struct pc_frag6_key {
 struct pc_frag {
 	__u64 expires;
 	__u32 epoch;
-	__u32 row;    /* by which later fragments are translated, with PC_FRAG_REPLY; 0: none */
-	__u32 node;   /* the node to which or by which they are forwarded */
-	__u32 detour; /* enum pc_detour_state; if not 0, no first fragment has passed */
-	__u32 owner;  /* the sender, as in quota.h */
+	__u32 backend; /* by which later fragments are translated, with PC_FRAG_REPLY; 0: none */
+	__u32 node;    /* the node to which or by which they are forwarded */
+	__u32 detour;  /* enum pc_detour_state; if not 0, no first fragment has passed */
+	__u32 owner;   /* the sender, as in quota.h */
 	__u32 zero;
 };
 _Static_assert(sizeof(struct pc_frag) == 32, "without hidden padding");
@@ -62,7 +62,7 @@ PC_PLACES(pc_frag_place6, PC_FRAG_ENTRIES, struct pc_frag6_key);
 
 static __always_inline struct pc_addr6 pc_frag_daddr(const struct pc_flow *flow)
 {
-	if (flow->nat.row)
+	if (flow->nat.backend)
 		return flow->nat.daddr;
 	return flow->is_reply ? flow->t.saddr : flow->t.daddr;
 }
@@ -144,7 +144,7 @@ __noinline int pc_frag_put(const struct pc_flow *flow, __u32 detour, __u32 sende
 	frag = (struct pc_frag *)room->entry;
 	frag->expires = flow->now + PC_FRAG_IDLE * flow->second;
 	frag->epoch = detour ? 0 : flow->epoch;
-	frag->row = detour ? 0 : flow->frag_row;
+	frag->backend = detour ? 0 : flow->frag_backend;
 	frag->node = detour ? 0 : flow->node;
 	frag->detour = detour;
 	frag->owner = sender;

@@ -8,7 +8,7 @@
 #pragma once
 #include "device_to.h"
 #include "nat_icmp.h"
-#include "outside.h"
+#include "external.h"
 #include "parse.h"
 #include "tunnel.h"
 
@@ -26,7 +26,7 @@ static __always_inline enum drop_reason pc_is_awaited(struct __sk_buff *skb, str
 		return first && pc_is_same_node(first->node, sender) ? PC_PASS : PC_DROP_FRAGMENT;
 	}
 	if (pc_is_icmp_error(flow)) {
-		error = pc_error(skb, flow, PC_BY_OUTSIDE);
+		error = pc_error(skb, flow, PC_BY_EXTERNAL);
 		return !error && pc_is_same_node(flow->node, sender) ? PC_PASS
 								     : PC_DROP_BACKEND_GONE;
 	}
@@ -67,11 +67,11 @@ static __always_inline __u32 pc_came_to(const struct pc_flow *flow, __u32 sender
 static __always_inline __u32 pc_uplink_to(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	__u32 device = pc_device_to(skb, flow, true);
-	const struct pc_outside *outside = pc_outside_now();
+	const struct pc_external *external = pc_external_now();
 
-	if (!device || !outside)
+	if (!device || !external)
 		return 0;
-	return pc_is_uplink(outside, device) ? device : outside->uplink[0];
+	return pc_is_uplink(external, device) ? device : external->uplink[0];
 }
 
 static __always_inline enum drop_reason pc_tunnel_request(struct __sk_buff *skb,

@@ -12,11 +12,11 @@
 #include "fragments.h"
 #include "generation.h"
 #include "host.h"
-#include "masq_hooks.h"
+#include "snat_hooks.h"
 #include "nat_follow.h"
 #include "nat_icmp.h"
 #include "offload.h"
-#include "outside.h"
+#include "external.h"
 #include "parse.h"
 
 #define PC_PACKET_FOR_US 0 /* PACKET_HOST of <linux/if_packet.h> */
@@ -25,11 +25,11 @@
 /* For a first fragment: why it is dropped, if later ones came before it. Above the detour limit the
  * later ones have passed, and so does this one; not under host policy.
  */
-__noinline int pc_outside_first(struct __sk_buff *skb, struct pc_flow *flow, __u32 slot)
+__noinline int pc_external_first(struct __sk_buff *skb, struct pc_flow *flow, __u32 slot)
 {
 	int spoofed;
 
-	if (!(slot & (PC_STATE_SERVICES | PC_STATE_HOSTS | PC_STATE_MASQ)) || !flow ||
+	if (!(slot & (PC_STATE_SERVICES | PC_STATE_HOSTS | PC_STATE_SNAT)) || !flow ||
 	    !pc_first_detours(flow) ||
 	    (!(slot & PC_STATE_HOSTS) && pc_detour_is_full(skb->ifindex, flow)))
 		return PC_PASS;
@@ -38,16 +38,16 @@ __noinline int pc_outside_first(struct __sk_buff *skb, struct pc_flow *flow, __u
 }
 
 /* Later fragments follow their first one. */
-static __always_inline enum drop_reason pc_outside_follow(struct __sk_buff *skb,
-							  struct pc_flow *flow)
+static __always_inline enum drop_reason pc_external_follow(struct __sk_buff *skb,
+							   struct pc_flow *flow)
 {
 	const struct pc_frag *first = pc_frag_first(flow);
 
 	if (!first)
-		return flow->client == PC_CLIENT_HANDED || pc_outside_detours(flow)
+		return flow->client == PC_CLIENT_HANDED || pc_external_detours(flow)
 			   ? PC_DROP_FRAGMENT
 			   : PC_PASS;
-	if (flow->client == PC_CLIENT_OUTSIDE && !first->row)
+	if (flow->client == PC_CLIENT_EXTERNAL && !first->backend)
 		flow->node = first->node;
 	flow->partial = pc_partial_of(skb, flow);
 	return pc_nat_follow(skb, flow, false);
@@ -72,13 +72,13 @@ static __always_inline int pc_from_stranger(struct __sk_buff *skb, struct pc_flo
 		return PC_PASS;
 	if (pc_is_icmp_error(flow)) {
 		flow->partial = pc_partial_of(skb, flow);
-		error = pc_error(skb, flow, PC_BY_OUTSIDE);
+		error = pc_error(skb, flow, PC_BY_EXTERNAL);
 		flow->is_related = error != PC_UNRELATED;
 		if (flow->is_related)
 			return error;
 		return pc_error_is_forged(skb, flow, slot) ? PC_DROP_UNRELATED : PC_PASS;
 	}
-	if (ct && !(ct->state & PC_CT_DENIED) && pc_nat_row(ct->dst.nat.row, flow->t.proto))
+	if (ct && !(ct->state & PC_CT_DENIED) && pc_nat_backend(ct->dst.nat.backend, flow->t.proto))
 		return PC_DROP_NAT_TAKEN;
 	if (!pc_l4_header(&flow->t) || pc_is_icmp(&flow->t))
 		return PC_PASS;
@@ -96,14 +96,14 @@ static __always_inline enum drop_reason pc_from_uplink_service(struct __sk_buff 
 		match = pc_ct_find(flow);
 	ct = match.at.ct;
 	if (ct && pc_is_routed(ct))
-		return match.is_reply && !(ct->state & PC_CT_FRONT)
+		return match.is_reply && !(ct->state & PC_CT_PRE_NAT)
 			   ? PC_DROP_NODE_ANSWER /* continues in route_back.h */
 			   : PC_DROP_SPOOFED_IP;
 	if (ct && match.is_fresh && pc_ct_sender(&match)->ifindex)
 		return PC_DROP_SPOOFED_IP;
 	if (pc_is_other(&match) && match.is_fresh)
-		return ct->state & PC_CT_FRONT ? PC_DROP_SPOOFED_IP
-					       : pc_forward_in(skb, flow, &match);
+		return ct->state & PC_CT_PRE_NAT ? PC_DROP_SPOOFED_IP
+						 : pc_forward_in(skb, flow, &match);
 	if (!(slot & PC_STATE_SERVICES))
 		return pc_is_stranger(flow);
 	if (!match.is_fresh)
@@ -111,12 +111,12 @@ static __always_inline enum drop_reason pc_from_uplink_service(struct __sk_buff 
 	if (then)
 		return then;
 	if (flow->fragment == PC_FRAG_LATER)
-		return pc_outside_follow(skb, flow);
-	if (ct && ct->state & PC_CT_FRONT) {
+		return pc_external_follow(skb, flow);
+	if (ct && ct->state & PC_CT_PRE_NAT) {
 		if (match.is_reply || ct->src.ifindex)
 			return PC_DROP_SPOOFED_IP;
 		flow->partial = pc_partial_of(skb, flow);
-		then = pc_outside_known(skb, flow, match.is_fresh);
+		then = pc_external_known(skb, flow, match.is_fresh);
 	} else {
 		then = pc_from_stranger(skb, flow, &match, slot);
 	}
@@ -124,34 +124,34 @@ static __always_inline enum drop_reason pc_from_uplink_service(struct __sk_buff 
 		return PC_DROP_SPOOFED_IP;
 	if (then == PC_THEN_NEW) {
 		flow->partial = pc_partial_of(skb, flow);
-		then = pc_outside_new(skb, flow, slot);
+		then = pc_external_new(skb, flow, slot);
 	}
-	return then == PC_THEN_DECIDE ? pc_outside_decide(skb, flow, slot) : then;
+	return then == PC_THEN_DECIDE ? pc_external_decide(skb, flow, slot) : then;
 }
 
 /* For a later fragment without a first one: it may belong to an answer to a pod, whose first
  * fragment may still come.
  */
-__noinline int pc_masq_detours(struct pc_flow *flow)
+__noinline int pc_snat_detours(struct pc_flow *flow)
 {
-	const struct pc_masq_conf *conf = pc_masq_now();
+	const struct pc_snat_conf *conf = pc_snat_now();
 
-	return flow && conf && pc_masq_is_own(conf, flow->t.family, &flow->t.daddr) &&
-	       !pc_frag_first(flow) && pc_outside_detours(flow);
+	return flow && conf && pc_snat_is_own(conf, flow->t.family, &flow->t.daddr) &&
+	       !pc_frag_first(flow) && pc_external_detours(flow);
 }
 
-/* PC_MASQ_NOT: the packet answers no pod that left under the node's address. */
-static __always_inline int pc_from_uplink_masq(struct __sk_buff *skb, struct pc_flow *flow,
+/* PC_SNAT_NOT: the packet answers no pod that left under the node's address. */
+static __always_inline int pc_from_uplink_snat(struct __sk_buff *skb, struct pc_flow *flow,
 					       __u32 slot)
 {
 	int then;
 
-	if (!(slot & PC_STATE_MASQ) || flow->client != PC_CLIENT_OUTSIDE)
-		return PC_MASQ_NOT;
+	if (!(slot & PC_STATE_SNAT) || flow->client != PC_CLIENT_EXTERNAL)
+		return PC_SNAT_NOT;
 	if (flow->fragment != PC_FRAG_LATER && pc_is_icmp_error(flow))
-		return pc_masq_error_in(skb, flow);
-	then = pc_masq_in(skb, flow);
-	if (then == PC_MASQ_NOT && flow->fragment == PC_FRAG_LATER && pc_masq_detours(flow))
+		return pc_snat_error_in(skb, flow);
+	then = pc_snat_in(skb, flow);
+	if (then == PC_SNAT_NOT && flow->fragment == PC_FRAG_LATER && pc_snat_detours(flow))
 		return PC_DROP_FRAGMENT;
 	return then;
 }
@@ -163,16 +163,16 @@ static __always_inline enum drop_reason pc_from_uplink_ip(struct __sk_buff *skb,
 	__u32 slot = pc_generation(flow);
 	int then = PC_PASS;
 
-	if (flow->fragment == PC_FRAG_FIRST && flow->client == PC_CLIENT_OUTSIDE)
-		then = pc_outside_first(skb, flow, slot);
+	if (flow->fragment == PC_FRAG_FIRST && flow->client == PC_CLIENT_EXTERNAL)
+		then = pc_external_first(skb, flow, slot);
 	if (then)
 		return then;
-	then = pc_from_uplink_masq(skb, flow, slot);
-	if (then != PC_MASQ_NOT)
+	then = pc_from_uplink_snat(skb, flow, slot);
+	if (then != PC_SNAT_NOT)
 		return then;
 	then = pc_from_uplink_service(skb, flow, slot);
-	if (!(slot & PC_STATE_HOSTS) || then || flow->client != PC_CLIENT_OUTSIDE ||
-	    flow->nat.row || flow->node || flow->is_related || flow->forward_to)
+	if (!(slot & PC_STATE_HOSTS) || then || flow->client != PC_CLIENT_EXTERNAL ||
+	    flow->nat.backend || flow->node || flow->is_related || flow->forward_to)
 		return then;
 	then = pc_host_decides(skb, flow, PC_HOST_IN, slot);
 	return then == PC_THEN_DECIDE ? pc_ask_policy(skb, slot) : then;
@@ -186,7 +186,8 @@ static __always_inline enum drop_reason pc_from_node(struct __sk_buff *skb, stru
 
 	bpf_skb_change_type(skb, PC_PACKET_FOR_US);
 	reason = pc_from_uplink_ip(skb, flow);
-	if (!reason && !flow->nat.row && !pc_is_icmp_error(flow) && flow->fragment != PC_FRAG_LATER)
+	if (!reason && !flow->nat.backend && !pc_is_icmp_error(flow) &&
+	    flow->fragment != PC_FRAG_LATER)
 		return PC_DROP_NO_BACKEND;
 	return reason;
 }
@@ -228,7 +229,7 @@ static __always_inline enum drop_reason pc_from_uplink_frame(struct __sk_buff *s
 	if (!flow->t.family)
 		return reason == PC_DROP_VLAN && pc_is_priority_tagged(skb, flow) ? PC_DROP_VLAN
 										  : PC_PASS;
-	flow->client = PC_CLIENT_OUTSIDE;
+	flow->client = PC_CLIENT_EXTERNAL;
 	if (mark == PC_ERROR_MARK || (mark == PC_ANSWER_MARK && pc_is_answer(skb))) {
 		skb->mark = 0;
 		bpf_skb_change_type(skb, PC_PACKET_FOR_US);

@@ -8,8 +8,8 @@
 
 #define PC_STATE_SLOT     0xffff
 #define PC_STATE_SERVICES 0x10000  /* there are Services, or there were */
-#define PC_STATE_HALF     0x20000  /* which buffer of their tables is active */
-#define PC_STATE_MASQ     0x40000  /* SNAT for pods that leave the cluster */
+#define PC_STATE_BUFFER   0x20000  /* which buffer of their tables is active */
+#define PC_STATE_SNAT     0x40000  /* SNAT for pods that leave the cluster */
 #define PC_STATE_HOSTS    0x100000 /* this node itself is under host policy */
 #define PC_STATE_OWN_NODE 0x200000 /* policies deny some packets of this node to its pods */
 

@@ -6,7 +6,7 @@
  *
  * A node that is its own endpoint uses the same path at the device of to_route.h.
  *
- * Such a connection has two entries as other Service connections have (ct_front.h). The post-NAT
+ * Such a connection has two entries as other Service connections have (ct_pre_nat.h). The post-NAT
  * entry has the reserved address in place of the client's. Both stay in the new-connection table.
  */
 #pragma once
@@ -37,19 +37,19 @@ __noinline int pc_hairpin_open(struct pc_flow *flow)
 	ct->flow_id = bpf_get_prandom_u32();
 	ct->expires = flow->now + pc_ct_idle(flow, 0);
 	ct->src.nat.port = flow->nat.sport;
-	ct->src.nat.row = flow->nat.row;
+	ct->src.nat.backend = flow->nat.backend;
 	ct->dst.nat = ct->src.nat;
-	flow->frag_row = flow->nat.row;
+	flow->frag_backend = flow->nat.backend;
 	pc_hairpin_address(&flow->t.saddr, flow->t.family);
 	if (!pc_ct_put(flow, &flow->t, ct, flow->is_kept))
 		return PC_DROP_CT_FULL;
-	ct->state |= PC_CT_FRONT;
+	ct->state |= PC_CT_PRE_NAT;
 	ct->src.nat.port = port;
 	ct->dst.nat.port = port;
 	/* The pre-NAT entry's tuple, while that entry is stored. */
 	flow->t.saddr = flow->t.daddr;
-	pc_tuple_front(&flow->t, &flow->nat);
-	if (!pc_ct_put(flow, &flow->t, ct, flow->is_front_kept))
+	pc_tuple_pre_nat(&flow->t, &flow->nat);
+	if (!pc_ct_put(flow, &flow->t, ct, flow->is_pre_nat_kept))
 		return PC_DROP_CT_FULL;
 	flow->t.daddr = flow->t.saddr;
 	flow->t.dport = target;
@@ -74,28 +74,28 @@ static __always_inline struct pc_ct *pc_hairpin_find(const struct pc_flow *flow,
  */
 __noinline int pc_hairpin_on(struct pc_flow *flow)
 {
-	const struct pc_row *row;
-	struct pc_ct *front, *ct;
+	const struct pc_backend *backend;
+	struct pc_ct *pre_nat, *ct;
 
 	if (!flow)
 		return PC_DROP_HAIRPIN;
-	front = pc_hairpin_find(flow, false);
-	if (!front)
+	pre_nat = pc_hairpin_find(flow, false);
+	if (!pre_nat)
 		return PC_DROP_BACKEND_GONE;
-	row = pc_nat_row(front->src.nat.row, flow->t.proto);
-	if (!row)
+	backend = pc_nat_backend(pre_nat->src.nat.backend, flow->t.proto);
+	if (!backend)
 		return PC_DROP_BACKEND_GONE;
-	pc_tuple_translate(flow, row, front->src.nat.row, front->src.nat.port);
-	flow->frag_row = flow->nat.row;
+	pc_tuple_translate(flow, backend, pre_nat->src.nat.backend, pre_nat->src.nat.port);
+	flow->frag_backend = flow->nat.backend;
 	pc_hairpin_address(&flow->t.saddr, flow->t.family);
 	ct = pc_hairpin_find(flow, false);
-	if (ct && ct->flow_id == front->flow_id) {
-		pc_ct_note(front, flow, false);
+	if (ct && ct->flow_id == pre_nat->flow_id) {
+		pc_ct_note(pre_nat, flow, false);
 		pc_ct_note(ct, flow, false);
 		return PC_PASS;
 	}
-	pc_tuple_front(&flow->t, &flow->nat);
-	flow->t.saddr = row->backend;
+	pc_tuple_pre_nat(&flow->t, &flow->nat);
+	flow->t.saddr = backend->addr;
 	pc_ct_delete(&flow->t);
 	return PC_DROP_BACKEND_GONE;
 }
@@ -103,27 +103,27 @@ __noinline int pc_hairpin_on(struct pc_flow *flow)
 /* To the reserved address: an answer. */
 __noinline int pc_hairpin_back(struct pc_flow *flow)
 {
-	const struct pc_row *row;
-	struct pc_ct *front, *ct;
+	const struct pc_backend *backend;
+	struct pc_ct *pre_nat, *ct;
 
 	if (!flow)
 		return PC_DROP_HAIRPIN;
 	ct = pc_hairpin_find(flow, true);
 	if (!ct)
 		return PC_DROP_BACKEND_GONE;
-	row = pc_nat_row(ct->src.nat.row, flow->t.proto);
-	if (!row)
+	backend = pc_nat_backend(ct->src.nat.backend, flow->t.proto);
+	if (!backend)
 		return PC_DROP_BACKEND_GONE;
 	flow->t.daddr = flow->t.saddr;
 	flow->t.dport = ct->src.nat.port;
-	flow->t.saddr = *pc_as_client_knows(row, flow->t.family, ct);
-	flow->t.sport = row->frontend_port;
-	flow->frag_row = ct->src.nat.row | PC_FRAG_REPLY;
+	flow->t.saddr = *pc_as_client_knows(backend, flow->t.family, ct);
+	flow->t.sport = backend->frontend_port;
+	flow->frag_backend = ct->src.nat.backend | PC_FRAG_REPLY;
 	flow->node = pc_ct_node(ct);
 	pc_ct_note(ct, flow, true);
-	front = pc_hairpin_find(flow, true);
-	if (front && front->flow_id == ct->flow_id)
-		pc_ct_note(front, flow, true);
+	pre_nat = pc_hairpin_find(flow, true);
+	if (pre_nat && pre_nat->flow_id == ct->flow_id)
+		pc_ct_note(pre_nat, flow, true);
 	return PC_PASS;
 }
 
@@ -133,16 +133,16 @@ __noinline int pc_hairpin_back(struct pc_flow *flow)
 __noinline int pc_hairpin_follow(struct pc_flow *flow)
 {
 	const struct pc_frag *first = flow ? pc_frag_first(flow) : 0;
-	const struct pc_row *row;
+	const struct pc_backend *backend;
 
 	if (!first)
 		return PC_DROP_FRAGMENT;
-	row = pc_row_of(first->row & ~PC_FRAG_REPLY);
-	if (!row)
+	backend = pc_backend_of(first->backend & ~PC_FRAG_REPLY);
+	if (!backend)
 		return PC_DROP_BACKEND_GONE;
 	flow->t.daddr = flow->t.saddr;
-	if (first->row & PC_FRAG_REPLY)
-		flow->t.saddr = *pc_as_known(&row->frontend, flow->t.family, first->node);
+	if (first->backend & PC_FRAG_REPLY)
+		flow->t.saddr = *pc_as_known(&backend->frontend, flow->t.family, first->node);
 	else
 		pc_hairpin_address(&flow->t.saddr, flow->t.family);
 	return PC_PASS;
@@ -187,7 +187,7 @@ __noinline int pc_hairpin_record(struct pc_flow *flow)
 {
 	if (!flow)
 		return 0;
-	flow->nat.row = 0;
+	flow->nat.backend = 0;
 	pc_frag_passed(flow);
 	return 0;
 }
@@ -204,7 +204,7 @@ static __always_inline enum drop_reason pc_hairpin_ends(struct pc_flow *flow)
 		return pc_hairpin_follow(flow);
 	if (pc_is_hairpin(&flow->t.daddr, flow->t.family))
 		return pc_hairpin_back(flow);
-	return flow->nat.row ? pc_hairpin_open(flow) : pc_hairpin_on(flow);
+	return flow->nat.backend ? pc_hairpin_open(flow) : pc_hairpin_on(flow);
 }
 
 /* Rewrites the packet so that it returns to its sender, and swaps the frame's MACs. */

@@ -28,11 +28,11 @@ __noinline int pc_hairpin_quoted(struct __sk_buff *skb, struct pc_flow *flow,
  * endpoint its own; each sees the client's port as that end knows it.
  */
 static __always_inline __u32 pc_hairpin_ports(const struct pc_quoted *quoted,
-					      const struct pc_row *row)
+					      const struct pc_backend *backend)
 {
-	if (quoted->state & PC_CT_FRONT)
-		return (__u32)row->backend_port << 16 | quoted->nat_port;
-	return (__u32)quoted->nat_port << 16 | row->frontend_port;
+	if (quoted->state & PC_CT_PRE_NAT)
+		return (__u32)backend->port << 16 | quoted->nat_port;
+	return (__u32)quoted->nat_port << 16 | backend->frontend_port;
 }
 
 /* Both ends of the message itself. A separate function, for its own stack frame. */
@@ -45,9 +45,10 @@ __noinline int pc_hairpin_readdress(struct __sk_buff *skb, struct pc_flow *flow,
 
 /* Both ends of the quoted packet, and both of the message; flow->nat.daddr is its new source. */
 static __always_inline bool pc_hairpin_requote(struct __sk_buff *skb, struct pc_flow *flow,
-					       struct pc_quoted *quoted, const struct pc_row *row)
+					       struct pc_quoted *quoted,
+					       const struct pc_backend *backend)
 {
-	__u32 ports = pc_hairpin_ports(quoted, row);
+	__u32 ports = pc_hairpin_ports(quoted, backend);
 
 	quoted->is_reply = false;
 	if (!pc_hairpin_quoted(skb, flow, quoted, &flow->nat.daddr, ports))
@@ -55,20 +56,20 @@ static __always_inline bool pc_hairpin_requote(struct __sk_buff *skb, struct pc_
 	quoted->is_reply = true;
 	quoted->t.sport = ports >> 16;
 	quoted->t.dport = ports;
-	return pc_hairpin_quoted(skb, flow, quoted, &row->backend, ports) &&
-	       pc_hairpin_readdress(skb, flow, &row->backend);
+	return pc_hairpin_quoted(skb, flow, quoted, &backend->addr, ports) &&
+	       pc_hairpin_readdress(skb, flow, &backend->addr);
 }
 
 /* The message's new source, in flow->nat.daddr, which has no other use here. */
-__noinline int pc_hairpin_sender(struct pc_flow *flow, const struct pc_row *row, __u32 node,
-				 bool is_front)
+__noinline int pc_hairpin_sender(struct pc_flow *flow, const struct pc_backend *backend, __u32 node,
+				 bool is_pre_nat)
 {
-	if (!flow || !row)
+	if (!flow || !backend)
 		return 0;
-	if (is_front)
+	if (is_pre_nat)
 		pc_hairpin_address(&flow->nat.daddr, flow->t.family);
 	else
-		flow->nat.daddr = *pc_as_known(&row->frontend, flow->t.family, node);
+		flow->nat.daddr = *pc_as_known(&backend->frontend, flow->t.family, node);
 	return 0;
 }
 
@@ -78,18 +79,18 @@ __noinline int pc_hairpin_sender(struct pc_flow *flow, const struct pc_row *row,
 __noinline int pc_hairpin_error(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	struct pc_quoted quoted = {};
-	const struct pc_row *row;
+	const struct pc_backend *backend;
 	enum pc_reporter by;
 
 	if (!flow)
 		return PC_DROP_HAIRPIN;
 	by = flow->client == PC_CLIENT_NODE ? PC_BY_NODE : PC_BY_POD;
 	if (!pc_find_related(skb, flow, by, &quoted) ||
-	    quoted.is_reply != !!(quoted.state & PC_CT_FRONT))
+	    quoted.is_reply != !!(quoted.state & PC_CT_PRE_NAT))
 		return PC_DROP_HAIRPIN;
-	row = pc_nat_row(quoted.nat_row, quoted.t.proto);
-	if (!row)
+	backend = pc_nat_backend(quoted.nat_backend, quoted.t.proto);
+	if (!backend)
 		return PC_DROP_BACKEND_GONE;
-	pc_hairpin_sender(flow, row, quoted.node, quoted.is_reply);
-	return pc_hairpin_requote(skb, flow, &quoted, row) ? PC_PASS : PC_DROP_MALFORMED;
+	pc_hairpin_sender(flow, backend, quoted.node, quoted.is_reply);
+	return pc_hairpin_requote(skb, flow, &quoted, backend) ? PC_PASS : PC_DROP_MALFORMED;
 }

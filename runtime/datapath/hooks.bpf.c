@@ -83,7 +83,7 @@ int pc_from_uplink(struct __sk_buff *skb)
 	if (!flow)
 		return pc_verdict(PC_DROP_NO_POLICY);
 	flow->reason = pc_from_uplink_frame(skb, flow);
-	if (!flow->reason && flow->node && flow->client == PC_CLIENT_OUTSIDE)
+	if (!flow->reason && flow->node && flow->client == PC_CLIENT_EXTERNAL)
 		return pc_hand_over(skb, flow, PC_VNI_REQUEST);
 	if (!flow->reason && flow->forward_to)
 		return bpf_redirect_peer(flow->forward_to, 0);
@@ -91,11 +91,11 @@ int pc_from_uplink(struct __sk_buff *skb)
 		return pc_route_back(skb, flow, false);
 	if (flow->is_refused)
 		return pc_refused_answer(skb, flow, pc_verdict(PC_DROP_NO_BACKEND));
-	if (flow->fragment && flow->client == PC_CLIENT_OUTSIDE) {
+	if (flow->fragment && flow->client == PC_CLIENT_EXTERNAL) {
 		if (flow->reason == PC_DROP_FRAGMENT)
 			return pc_detour(skb, flow, PC_DETOUR_BY_UPLINK);
-		if (!flow->reason && !flow->nat.row)
-			pc_outside_seen(flow);
+		if (!flow->reason && !flow->nat.backend)
+			pc_external_seen(flow);
 	}
 	return pc_verdict(flow->reason);
 }
@@ -117,7 +117,7 @@ int pc_to_uplink(struct __sk_buff *skb)
 		return pc_tell_endpoint(skb, flow);
 	if (!flow->reason && flow->node)
 		return pc_hand_over(skb, flow, PC_VNI_ANSWER);
-	if (!flow->reason && flow->client == PC_CLIENT_OUTSIDE) {
+	if (!flow->reason && flow->client == PC_CLIENT_EXTERNAL) {
 		flow->forward_to = pc_way_out(skb, flow);
 		if (flow->forward_to) {
 			skb->mark = PC_ROUTED_MARK;

@@ -8,7 +8,7 @@
 #include "host_snat.h"
 #include "nat_icmp.h"
 #include "neighbour.h"
-#include "outside.h"
+#include "external.h"
 #include "tunnel_port.h"
 
 /* The next step, if the value is no reason: the packet opens a connection (NEW); the policy decides
@@ -119,7 +119,7 @@ __noinline int pc_host_asks(struct __sk_buff *skb, struct pc_flow *flow, enum pc
 	if (pc_is_to_loopback(flow, side))
 		return PC_DROP_SPOOFED_IP;
 	pc_endpoints_of(flow);
-	if (!pc_is_guarded(side == PC_HOST_IN ? &flow->dst : &flow->src))
+	if (!pc_has_host_policy(side == PC_HOST_IN ? &flow->dst : &flow->src))
 		return PC_PASS;
 	if (flow->fragment == PC_FRAG_LATER)
 		return pc_frag_first(flow) ? PC_PASS : PC_DROP_FRAGMENT;
@@ -157,9 +157,9 @@ static __always_inline int pc_host_decides(struct __sk_buff *skb, struct pc_flow
 	if (then != PC_HOST_OPEN)
 		return then;
 	if (flow->entry == PC_ENTRY_RENEW)
-		then = pc_outside_own_again(flow);
+		then = pc_external_own_again(flow);
 	else
-		then = pc_outside_own(flow);
+		then = pc_external_own(flow);
 	if (!then)
 		return PC_DROP_CT_FULL;
 	pc_frag_record(flow);
@@ -176,5 +176,5 @@ __noinline int pc_host_unknown(struct pc_flow *flow, enum pc_host_side side, int
 	if (pc_is_to_loopback(flow, side))
 		return reason;
 	pc_endpoint_at(flow->t.family, side == PC_HOST_IN ? &flow->t.daddr : &flow->t.saddr, &own);
-	return pc_is_guarded(&own) ? reason : PC_PASS;
+	return pc_has_host_policy(&own) ? reason : PC_PASS;
 }

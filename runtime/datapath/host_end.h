@@ -10,7 +10,7 @@
 /* The node's ifindex in place of a pod's device: loopback, which has no hook. */
 #define PC_HOST_DEVICE 1
 
-static __always_inline bool pc_is_guarded(const struct pc_endpoint *ep)
+static __always_inline bool pc_has_host_policy(const struct pc_endpoint *ep)
 {
 	return ep->flags & PC_ENDPOINT_HOST;
 }
@@ -20,7 +20,7 @@ static __always_inline bool pc_is_guarded(const struct pc_endpoint *ep)
  */
 __noinline int pc_host_receives(struct pc_flow *flow)
 {
-	if (!flow || !pc_is_guarded(&flow->dst))
+	if (!flow || !pc_has_host_policy(&flow->dst))
 		return false;
 	if (!pc_is_failsafe(flow, PC_FAILSAFE_IN, flow->t.dport))
 		flow->dst.ifindex = PC_HOST_DEVICE;
@@ -30,7 +30,7 @@ __noinline int pc_host_receives(struct pc_flow *flow)
 /* The same for the flow's source. */
 __noinline int pc_host_sends(struct pc_flow *flow)
 {
-	if (!flow || !pc_is_guarded(&flow->src))
+	if (!flow || !pc_has_host_policy(&flow->src))
 		return false;
 	if (!pc_is_failsafe(flow, PC_FAILSAFE_OUT, flow->t.dport))
 		flow->src.ifindex = PC_HOST_DEVICE;

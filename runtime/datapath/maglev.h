@@ -9,7 +9,7 @@
 #define PC_MAGLEV_SLOTS 1048576 /* per buffer */
 
 /* The index of an endpoint in its part, from 0 on. */
-struct pc_maglev_halves {
+struct pc_maglev_buffers {
 	__u16 nth[2 * PC_MAGLEV_SLOTS];
 };
 
@@ -18,7 +18,7 @@ struct {
 	__uint(max_entries, 1);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, __u32);
-	__type(value, struct pc_maglev_halves);
+	__type(value, struct pc_maglev_buffers);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_maglev SEC(".maps");
 
@@ -39,14 +39,14 @@ static __always_inline __u64 pc_maglev_hash(const struct pc_tuple *t, bool with_
 static __always_inline __u32 pc_maglev_nth(const struct pc_tuple *t, const struct pc_part *part,
 					   bool with_port, __u32 word)
 {
-	const struct pc_maglev_halves *all;
+	const struct pc_maglev_buffers *all;
 	__u32 zero = 0;
 	__u64 at;
 
 	all = bpf_map_lookup_elem(&pc_maglev, &zero);
 	if (!all)
 		return 0;
-	at = (word & PC_STATE_HALF ? PC_MAGLEV_SLOTS : 0) + part->table;
+	at = (word & PC_STATE_BUFFER ? PC_MAGLEV_SLOTS : 0) + part->table;
 	at += pc_maglev_hash(t, with_port) % part->slots;
 	barrier_var(at); /* or compilers drop the mask, which the 6.1 verifier needs */
 	return all->nth[at & (2 * PC_MAGLEV_SLOTS - 1)];

@@ -6,7 +6,7 @@
 #include "fragments.h"
 #include "hairpin_addr.h"
 #include "nat.h"
-#include "outside_map.h"
+#include "external_map.h"
 #include "service_map.h"
 
 /* Later fragments have no ports. They follow the first one, and are translated like it. Both hooks
@@ -16,24 +16,24 @@ static __always_inline enum drop_reason pc_nat_follow(struct __sk_buff *skb, str
 						      bool reply)
 {
 	const struct pc_frag *first = pc_frag_first(flow);
-	const struct pc_row *row;
+	const struct pc_backend *backend;
 	bool done;
 
 	if (!first)
 		return PC_DROP_FRAGMENT;
-	if (!reply && first->row && pc_is_hairpin(&flow->t.daddr, flow->t.family))
+	if (!reply && first->backend && pc_is_hairpin(&flow->t.daddr, flow->t.family))
 		return PC_DROP_HAIRPIN; /* continues in hairpin.h */
-	if (!first->row || !(first->row & PC_FRAG_REPLY) == reply)
+	if (!first->backend || !(first->backend & PC_FRAG_REPLY) == reply)
 		return PC_PASS;
-	row = pc_row_of(first->row & ~PC_FRAG_REPLY);
-	if (!row)
+	backend = pc_backend_of(first->backend & ~PC_FRAG_REPLY);
+	if (!backend)
 		return PC_DROP_BACKEND_GONE;
-	if (!reply && pc_addr_eq(&row->backend, &flow->t.saddr))
+	if (!reply && pc_addr_eq(&backend->addr, &flow->t.saddr))
 		return PC_DROP_HAIRPIN;
 	if (reply)
 		done = pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr,
-				   pc_as_known(&row->frontend, flow->t.family, first->node));
+				   pc_as_known(&backend->frontend, flow->t.family, first->node));
 	else
-		done = pc_nat_addr(skb, flow, PC_NAT_DST, &flow->t.daddr, &row->backend);
+		done = pc_nat_addr(skb, flow, PC_NAT_DST, &flow->t.daddr, &backend->addr);
 	return done ? PC_PASS : PC_DROP_MALFORMED;
 }

@@ -6,7 +6,7 @@
  */
 #pragma once
 #include "nat_hooks.h"
-#include "outside_map.h"
+#include "external_map.h"
 
 /* An answer whose client is behind a device of this node. It is translated and recorded here, as
  * the client's to_pod does not see it. If the stack must see the answer, it passes untranslated.
@@ -15,53 +15,53 @@
 __noinline int pc_forward_answer(struct __sk_buff *skb, struct pc_flow *flow, struct pc_ct *ct)
 {
 	const struct pc_addr6 *known;
-	const struct pc_row *row;
+	const struct pc_backend *backend;
 	struct pc_rewrite what;
 
 	if (!flow || !ct || !pc_can_rewrite(flow) || !pc_may_forward(skb, flow, &ct->src))
 		return PC_PASS;
-	row = pc_nat_row(ct->dst.nat.row, flow->t.proto);
-	if (!row)
+	backend = pc_nat_backend(ct->dst.nat.backend, flow->t.proto);
+	if (!backend)
 		return PC_DROP_BACKEND_GONE;
-	known = pc_as_client_knows(row, flow->t.family, ct);
+	known = pc_as_client_knows(backend, flow->t.family, ct);
 	what = (struct pc_rewrite){
 	    .from = &flow->t.saddr,
 	    .to = known,
-	    .sport = row->frontend_port,
+	    .sport = backend->frontend_port,
 	    .dport = ct->dst.nat.port,
 	    .is_source = true,
 	};
 	if (!pc_rewrite(skb, flow, &what, &ct->src))
 		return PC_DROP_MALFORMED;
 	if (pc_ct_note(ct, flow, true))
-		pc_front_note(flow, ct, row, known);
+		pc_pre_nat_note(flow, ct, backend, known);
 	return PC_PASS;
 }
 
 /* The pre-NAT entry holds the path to an endpoint. Restores the translated tuple afterwards. */
-__noinline int pc_forward_learn_front(struct pc_flow *flow, struct pc_ct *ct)
+__noinline int pc_forward_learn_pre_nat(struct pc_flow *flow, struct pc_ct *ct)
 {
-	const struct pc_row *row;
-	struct pc_ct *front;
+	const struct pc_backend *backend;
+	struct pc_ct *pre_nat;
 	__be16 port;
 
 	if (!flow || !ct)
 		return 0;
-	row = pc_row_of(ct->dst.nat.row);
-	if (!row)
+	backend = pc_backend_of(ct->dst.nat.backend);
+	if (!backend)
 		return 0;
 	port = flow->t.sport;
-	flow->t.daddr = *pc_as_client_knows(row, flow->t.family, ct);
-	flow->t.dport = row->frontend_port;
+	flow->t.daddr = *pc_as_client_knows(backend, flow->t.family, ct);
+	flow->t.dport = backend->frontend_port;
 	flow->t.sport = ct->dst.nat.port;
-	front = pc_ct_get(&flow->t, true).ct;
-	if (front && front->flow_id == ct->flow_id && front->state & PC_CT_FRONT) {
-		__builtin_memcpy(front->dst.gateway, flow->smac, PC_MAC_LEN);
-		__sync_fetch_and_or(&front->state, PC_CT_CAME_DST);
+	pre_nat = pc_ct_get(&flow->t, true).ct;
+	if (pre_nat && pre_nat->flow_id == ct->flow_id && pre_nat->state & PC_CT_PRE_NAT) {
+		__builtin_memcpy(pre_nat->dst.gateway, flow->smac, PC_MAC_LEN);
+		__sync_fetch_and_or(&pre_nat->state, PC_CT_CAME_DST);
 		__sync_fetch_and_or(&ct->state, PC_CT_CAME_DST);
 	}
-	flow->t.daddr = row->backend;
-	flow->t.dport = row->backend_port;
+	flow->t.daddr = backend->addr;
+	flow->t.dport = backend->port;
 	flow->t.sport = port;
 	return 0;
 }
@@ -73,7 +73,7 @@ static __always_inline void pc_forward_seen(struct __sk_buff *skb, struct pc_flo
 	if (!pc_forward_teaches(skb, match))
 		return;
 	if (match->at.ct->state & PC_CT_NAT && !match->is_reply)
-		pc_forward_learn_front(flow, match->at.ct);
+		pc_forward_learn_pre_nat(flow, match->at.ct);
 	else
 		pc_forward_learn(flow, match);
 }

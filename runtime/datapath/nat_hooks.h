@@ -11,7 +11,7 @@
 #include "frag_sender.h"
 #include "hairpin_addr.h"
 #include "nat.h"
-#include "nat_front.h"
+#include "pre_nat.h"
 #include "offload.h"
 #include "rewrite.h"
 #include "sender.h"
@@ -19,20 +19,20 @@
 /* The endpoint of a translated connection, if it still exists. An endpoint that takes no new
  * connections continues only established TCP and SCTP connections.
  */
-static __always_inline const struct pc_row *pc_nat_row(__u32 id, __u8 proto)
+static __always_inline const struct pc_backend *pc_nat_backend(__u32 id, __u8 proto)
 {
-	const struct pc_row *row = pc_row_of(id);
+	const struct pc_backend *backend = pc_backend_of(id);
 
-	if (row && row->state & PC_ROW_CLOSED && proto == IPPROTO_UDP)
+	if (backend && backend->state & PC_BACKEND_CLOSED && proto == IPPROTO_UDP)
 		return 0;
-	return row;
+	return backend;
 }
 
 /* Writes the flow's translated tuple into its packet. */
 static __always_inline enum drop_reason pc_nat_to_backend(struct __sk_buff *skb,
 							  struct pc_flow *flow)
 {
-	flow->frag_row = flow->nat.row;
+	flow->frag_backend = flow->nat.backend;
 	if (pc_nat_addr(skb, flow, PC_NAT_DST, &flow->nat.daddr, &flow->t.daddr) &&
 	    pc_nat_port(skb, flow, PC_NAT_DST, flow->nat.dport, flow->t.dport) &&
 	    pc_nat_port(skb, flow, PC_NAT_SRC, flow->nat.sport, flow->t.sport))
@@ -48,7 +48,7 @@ static __always_inline enum drop_reason pc_service_new(struct __sk_buff *skb, st
 {
 	enum drop_reason reason = pc_service_pick(skb, flow, word);
 
-	if (reason || !flow->nat.row)
+	if (reason || !flow->nat.backend)
 		return reason;
 	match->at.ct = 0;
 	return pc_nat_to_backend(skb, flow);
@@ -82,29 +82,29 @@ static __always_inline enum drop_reason pc_service_known(struct __sk_buff *skb,
 							 bool *passed)
 {
 	struct pc_ct *ct = match->at.ct;
-	const struct pc_row *row = pc_nat_row(pc_ct_nat_of(ct)->row, flow->t.proto);
+	const struct pc_backend *backend = pc_nat_backend(pc_ct_nat_of(ct)->backend, flow->t.proto);
 	enum drop_reason reason;
-	enum pc_front front;
+	enum pc_pre_nat pre_nat;
 
-	if (!row || !pc_is_node_still(flow, ct)) {
+	if (!backend || !pc_is_node_still(flow, ct)) {
 		match->at.ct = 0;
 		return pc_service_new(skb, flow, match, word);
 	}
-	if (pc_addr_eq(&row->backend, &flow->t.saddr))
+	if (pc_addr_eq(&backend->addr, &flow->t.saddr))
 		return PC_DROP_HAIRPIN; /* continues in hairpin.h */
 	reason = pc_sender_is_end(skb, flow, &ct->src);
 	if (reason && match->is_fresh)
 		return reason;
-	pc_tuple_translate(flow, row, pc_ct_nat_of(ct)->row, pc_ct_nat_of(ct)->port);
-	front = pc_front_touch(flow, match, row);
-	if (front == PC_FRONT_ALONE) {
-		pc_tuple_front(&flow->t, &flow->nat);
-		flow->nat.row = 0;
+	pc_tuple_translate(flow, backend, pc_ct_nat_of(ct)->backend, pc_ct_nat_of(ct)->port);
+	pre_nat = pc_pre_nat_touch(flow, match, backend);
+	if (pre_nat == PC_PRE_NAT_ALONE) {
+		pc_tuple_pre_nat(&flow->t, &flow->nat);
+		flow->nat.backend = 0;
 		flow->is_kept = match->at.is_kept;
 		match->at.ct = 0;
 		return pc_service_new(skb, flow, match, word);
 	}
-	*passed = front == PC_FRONT_PASSED;
+	*passed = pre_nat == PC_PRE_NAT_PASSED;
 	match->is_fresh = *passed;
 	if (*passed && match->at.ct && pc_is_forwarded(match)) {
 		reason = pc_forward_request(skb, flow, &match->at.ct->dst);
@@ -130,7 +130,7 @@ static __always_inline enum drop_reason pc_to_service(struct __sk_buff *skb, str
 {
 	struct pc_ct *ct = match->at.ct;
 
-	if (ct && ct->state & PC_CT_FRONT) {
+	if (ct && ct->state & PC_CT_PRE_NAT) {
 		if (match->is_reply)
 			return PC_DROP_SPOOFED_IP; /* an endpoint that claims to be the Service */
 		return pc_service_known(skb, flow, match, word, passed);
@@ -142,7 +142,8 @@ static __always_inline enum drop_reason pc_to_service(struct __sk_buff *skb, str
 		if (match->is_reply || !(ct->state & PC_CT_NAT))
 			return pc_is_hairpin_answer(ct, &flow->t) ? PC_DROP_HAIRPIN : PC_PASS;
 		/* To the endpoint itself, from a port that the pod uses for the Service. */
-		if (!(ct->state & PC_CT_DENIED) && pc_nat_row(ct->dst.nat.row, flow->t.proto))
+		if (!(ct->state & PC_CT_DENIED) &&
+		    pc_nat_backend(ct->dst.nat.backend, flow->t.proto))
 			return PC_DROP_NAT_TAKEN;
 		match->at.ct = 0;
 	}
@@ -154,20 +155,21 @@ static __always_inline enum drop_reason pc_to_service(struct __sk_buff *skb, str
 /* Copies changes by an answer to the pre-NAT entry; `frontend` is the address that the client uses.
  * Restores the tuple afterwards: a copy would not fit the hook's stack.
  */
-static __always_inline void pc_front_note(struct pc_flow *flow, const struct pc_ct *ct,
-					  const struct pc_row *row, const struct pc_addr6 *frontend)
+static __always_inline void pc_pre_nat_note(struct pc_flow *flow, const struct pc_ct *ct,
+					    const struct pc_backend *backend,
+					    const struct pc_addr6 *frontend)
 {
 	__be16 port = flow->t.dport;
-	struct pc_ct *front;
+	struct pc_ct *pre_nat;
 
 	flow->t.saddr = *frontend;
-	flow->t.sport = row->frontend_port;
+	flow->t.sport = backend->frontend_port;
 	flow->t.dport = ct->dst.nat.port;
-	front = pc_ct_get(&flow->t, false).ct;
-	if (front && front->flow_id == ct->flow_id)
-		pc_ct_note(front, flow, true);
-	flow->t.saddr = row->backend;
-	flow->t.sport = row->backend_port;
+	pre_nat = pc_ct_get(&flow->t, false).ct;
+	if (pre_nat && pre_nat->flow_id == ct->flow_id)
+		pc_ct_note(pre_nat, flow, true);
+	flow->t.saddr = backend->addr;
+	flow->t.sport = backend->port;
 	flow->t.dport = port;
 }
 
@@ -179,12 +181,12 @@ static __always_inline enum drop_reason pc_from_service(struct __sk_buff *skb, s
 							bool from_node)
 {
 	struct pc_ct *ct = match->at.ct;
-	const struct pc_row *row;
+	const struct pc_backend *backend;
 	enum drop_reason reason;
 
 	if (!ct || !(ct->state & PC_CT_NAT))
 		return PC_PASS;
-	if (ct->state & PC_CT_FRONT)
+	if (ct->state & PC_CT_PRE_NAT)
 		return PC_DROP_SPOOFED_IP; /* only this hook writes the Service's source */
 	if (!match->is_reply)
 		return PC_PASS;
@@ -192,16 +194,16 @@ static __always_inline enum drop_reason pc_from_service(struct __sk_buff *skb, s
 	reason = from_node ? PC_PASS : pc_sender_came_in(skb, pc_ct_sender(match)->ifindex);
 	if (reason && match->is_fresh)
 		return reason;
-	row = pc_nat_row(ct->dst.nat.row, flow->t.proto);
-	if (!row)
+	backend = pc_nat_backend(ct->dst.nat.backend, flow->t.proto);
+	if (!backend)
 		return PC_DROP_BACKEND_GONE;
-	pc_client_knows(flow, row, ct);
+	pc_client_knows(flow, backend, ct);
 	if (match->is_fresh && pc_ct_note(ct, flow, true))
-		pc_front_note(flow, ct, row, &flow->nat.daddr);
-	flow->frag_row = ct->dst.nat.row | PC_FRAG_REPLY;
+		pc_pre_nat_note(flow, ct, backend, &flow->nat.daddr);
+	flow->frag_backend = ct->dst.nat.backend | PC_FRAG_REPLY;
 	flow->partial = pc_partial_of(skb, flow);
 	if (pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr, &flow->nat.daddr) &&
-	    pc_nat_port(skb, flow, PC_NAT_SRC, flow->t.sport, row->frontend_port) &&
+	    pc_nat_port(skb, flow, PC_NAT_SRC, flow->t.sport, backend->frontend_port) &&
 	    pc_nat_port(skb, flow, PC_NAT_DST, flow->t.dport, ct->dst.nat.port))
 		return PC_PASS;
 	return PC_DROP_MALFORMED;

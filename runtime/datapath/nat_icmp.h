@@ -6,9 +6,9 @@
  */
 #pragma once
 #include "nat_hooks.h"
-#include "outside_map.h"
+#include "external_map.h"
 #include "related.h"
-#include "way_back.h"
+#include "return_path.h"
 
 #define PC_UNRELATED        -1
 #define PC_ICMP_CHECK_AT    2
@@ -102,36 +102,38 @@ __noinline int pc_nat_error(struct __sk_buff *skb, struct pc_flow *flow,
 			    const struct pc_quoted *quoted, bool own)
 {
 	const struct pc_addr6 *from, *to;
-	const struct pc_row *row;
-	bool front;
+	const struct pc_backend *backend;
+	bool pre_nat;
 
 	if (!flow || !quoted)
 		return PC_DROP_MALFORMED;
-	front = quoted->state & PC_CT_FRONT;
-	row = pc_row_of(quoted->nat_row);
+	pre_nat = quoted->state & PC_CT_PRE_NAT;
+	backend = pc_backend_of(quoted->nat_backend);
 	/* If the answer left the cluster here, the client's error about it goes to no other node.
 	 * An error to a client takes the path of answers.
 	 */
 	if (own ? quoted->state & PC_CT_FAR
-		: quoted->is_outside && quoted->state & PC_CT_NAT && !pc_answers_leave_here(row))
+		: quoted->is_external && quoted->state & PC_CT_NAT &&
+		      !pc_answers_leave_here(backend))
 		flow->node = quoted->node;
 	if (quoted->state & PC_CT_FAR)
 		return PC_PASS; /* the other node translates it */
-	if (!(quoted->state & PC_CT_NAT) || front != own || quoted->is_reply != own)
+	if (!(quoted->state & PC_CT_NAT) || pre_nat != own || quoted->is_reply != own)
 		return PC_PASS;
-	row = pc_nat_row(quoted->nat_row, quoted->t.proto);
-	if (!row)
+	backend = pc_nat_backend(quoted->nat_backend, quoted->t.proto);
+	if (!backend)
 		return PC_DROP_BACKEND_GONE;
-	to = front ? &row->backend : pc_as_known(&row->frontend, flow->t.family, quoted->node);
-	if (!pc_nat_quoted(skb, flow, quoted, to, front ? row->backend_port : row->frontend_port,
+	to = pre_nat ? &backend->addr
+		     : pc_as_known(&backend->frontend, flow->t.family, quoted->node);
+	if (!pc_nat_quoted(skb, flow, quoted, to, pre_nat ? backend->port : backend->frontend_port,
 			   quoted->nat_port))
 		return PC_DROP_MALFORMED;
-	from = front ? &flow->t.daddr : &flow->t.saddr;
-	if (!front && !pc_addr_eq(from, &row->backend))
+	from = pre_nat ? &flow->t.daddr : &flow->t.saddr;
+	if (!pre_nat && !pc_addr_eq(from, &backend->addr))
 		return PC_PASS;
-	if (!pc_nat_addr(skb, flow, front ? PC_NAT_DST : PC_NAT_SRC, from, to))
+	if (!pc_nat_addr(skb, flow, pre_nat ? PC_NAT_DST : PC_NAT_SRC, from, to))
 		return PC_DROP_MALFORMED;
-	if (front && flow->client == PC_CLIENT_NODE)
+	if (pre_nat && flow->client == PC_CLIENT_NODE)
 		flow->t.daddr = *to; /* its path is looked up by this address */
 	return PC_PASS;
 }
@@ -143,7 +145,7 @@ static __always_inline bool pc_is_to_routed(const struct pc_quoted *quoted)
 {
 	__u32 routed = PC_CT_NAT | PC_CT_NODE;
 
-	return (quoted->state & (routed | PC_CT_FRONT)) == routed && !quoted->is_reply;
+	return (quoted->state & (routed | PC_CT_PRE_NAT)) == routed && !quoted->is_reply;
 }
 
 /* Whether a pod or node reaches itself: hairpin_error.h continues. The quoted packet has the
@@ -151,12 +153,12 @@ static __always_inline bool pc_is_to_routed(const struct pc_quoted *quoted)
  */
 static __always_inline bool pc_is_to_itself(const struct pc_quoted *quoted)
 {
-	const struct pc_row *row;
+	const struct pc_backend *backend;
 
 	if (pc_is_hairpin(&quoted->t.saddr, quoted->t.family))
 		return true;
-	row = quoted->state & PC_CT_FRONT ? pc_row_of(quoted->nat_row) : 0;
-	return row && pc_addr_eq(&row->backend, &quoted->t.daddr);
+	backend = quoted->state & PC_CT_PRE_NAT ? pc_backend_of(quoted->nat_backend) : 0;
+	return backend && pc_addr_eq(&backend->addr, &quoted->t.daddr);
 }
 
 /* Whether an error without a connection claims to be about a Service's packet. It has no receiver:

@@ -7,7 +7,7 @@
  */
 #pragma once
 #include "ct_state.h"
-#include "outside_map.h"
+#include "external_map.h"
 #include "service_map.h"
 
 _Static_assert(PC_NODES_MOST <= 1U << (32 - PC_CT_NODE_AT), "a number fits into the bits left");
@@ -20,7 +20,7 @@ __noinline int pc_node_port_sent(struct pc_flow *flow)
 
 	if (!flow)
 		return 0;
-	to = flow->nat.row ? &flow->nat.daddr : &flow->t.daddr;
+	to = flow->nat.backend ? &flow->nat.daddr : &flow->t.daddr;
 	end = pc_node_of(flow->node);
 	if (end && pc_is_own_node(flow->t.family, to))
 		*to = end->addr;
@@ -34,14 +34,14 @@ __noinline int pc_node_port_sent(struct pc_flow *flow)
  */
 __noinline int pc_node_port(struct pc_flow *flow, __u32 word)
 {
-	const struct pc_outside *outside = pc_outside_now();
+	const struct pc_external *external = pc_external_now();
 	const struct pc_frontend *found;
 	const struct pc_addr6 *own;
 	const __u32 *number;
 
-	if (!flow || !outside || flow->client == PC_CLIENT_OUTSIDE)
+	if (!flow || !external || flow->client == PC_CLIENT_EXTERNAL)
 		return false;
-	own = flow->t.family == PC_IPV4 ? &outside->own4 : &outside->own6;
+	own = flow->t.family == PC_IPV4 ? &external->own4 : &external->own6;
 	number = pc_node_at(flow->t.family, &flow->t.daddr);
 	if (!number || !*number || pc_addr_is_zero(own))
 		return false;
@@ -56,20 +56,20 @@ __noinline int pc_node_port(struct pc_flow *flow, __u32 word)
 }
 
 /* Whether the endpoint has exactly the address and port that the client sent to. */
-__noinline int pc_is_at_itself(const struct pc_flow *flow, const struct pc_row *row)
+__noinline int pc_is_at_itself(const struct pc_flow *flow, const struct pc_backend *backend)
 {
-	return flow && row && row->backend_port == flow->t.dport &&
-	       pc_addr_eq(&row->backend, pc_as_known(&flow->t.daddr, flow->t.family, flow->node));
+	return flow && backend && backend->port == flow->t.dport &&
+	       pc_addr_eq(&backend->addr, pc_as_known(&flow->t.daddr, flow->t.family, flow->node));
 }
 
 /* For a pod's pre-NAT entry: whether the node that the pod sent to still has the address, and so
  * its number. Sets flow->node.
  */
-static __always_inline bool pc_is_node_still(struct pc_flow *flow, const struct pc_ct *front)
+static __always_inline bool pc_is_node_still(struct pc_flow *flow, const struct pc_ct *pre_nat)
 {
 	const struct pc_node_end *end;
 
-	flow->node = front->state >> PC_CT_NODE_AT;
+	flow->node = pre_nat->state >> PC_CT_NODE_AT;
 	if (!flow->node)
 		return true;
 	end = pc_node_of(flow->node);
@@ -78,20 +78,20 @@ static __always_inline bool pc_is_node_still(struct pc_flow *flow, const struct 
 
 /* The address of a Service as the connection's client knows it. */
 static __always_inline const struct pc_addr6 *
-pc_as_client_knows(const struct pc_row *row, __u8 family, const struct pc_ct *ct)
+pc_as_client_knows(const struct pc_backend *backend, __u8 family, const struct pc_ct *ct)
 {
-	return pc_as_known(&row->frontend, family, pc_ct_node(ct));
+	return pc_as_known(&backend->frontend, family, pc_ct_node(ct));
 }
 
 /* The same for an answer, which does not use flow->nat.daddr otherwise: the address goes there.
  * Sets flow->node. The verifier checks this function once.
  */
-__noinline int pc_client_knows(struct pc_flow *flow, const struct pc_row *row,
+__noinline int pc_client_knows(struct pc_flow *flow, const struct pc_backend *backend,
 			       const struct pc_ct *ct)
 {
-	if (!flow || !row || !ct)
+	if (!flow || !backend || !ct)
 		return 0;
 	flow->node = pc_ct_node(ct);
-	flow->nat.daddr = *pc_as_known(&row->frontend, flow->t.family, flow->node);
+	flow->nat.daddr = *pc_as_known(&backend->frontend, flow->t.family, flow->node);
 	return 0;
 }

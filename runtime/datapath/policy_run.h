@@ -8,7 +8,7 @@
 #ifdef PC_OWN_NODES
 #include "effects.h"
 #endif
-#include "ct_front.h"
+#include "ct_pre_nat.h"
 #include "fragments.h"
 #include "generation.h"
 #include "policy_words.h"
@@ -148,14 +148,14 @@ static __always_inline enum drop_reason pc_conclude(const struct pc_flow *flow,
 	if (!decision->allowed) {
 		if (flow->entry == PC_ENTRY_RENEW)
 			pc_ct_deny(flow);
-		pc_ct_drop_front(flow);
+		pc_ct_drop_pre_nat(flow);
 		return PC_DROP_POLICY;
 	}
 	if (flow->opener == PC_OPENER_CROSSED && pc_ct_cross(flow))
 		stored = true;
 	else if (flow->entry == PC_ENTRY_RENEW)
 		stored = pc_ct_renew(flow, decision->egress_rule, decision->ingress_rule) &&
-			 pc_ct_put_front(flow);
+			 pc_ct_put_pre_nat(flow);
 	else
 		stored = pc_ct_insert_both(flow, decision->egress_rule, decision->ingress_rule);
 	if (!stored && !pc_ct_own_node(flow))
@@ -216,7 +216,7 @@ int pc_policy_run(struct __sk_buff *skb)
 #ifdef PC_LIMITS
 	if (PC_LIMITS && decision.allowed &&
 	    pc_is_limited(flow, decision.egress_rule, decision.ingress_rule)) {
-		pc_ct_drop_front(flow);
+		pc_ct_drop_pre_nat(flow);
 		flow->reason = PC_DROP_LIMIT;
 		pc_tell(flow, &decision);
 		return pc_verdict(PC_DROP_LIMIT);

@@ -11,8 +11,8 @@
 #pragma once
 #include "flow.h"
 
-#define PC_OWNER_OUTSIDE 0 /* instead of a pod's device */
-#define PC_OWNER_NODE    1 /* loopback, as PC_HOST_DEVICE */
+#define PC_OWNER_EXTERNAL 0 /* instead of a pod's device */
+#define PC_OWNER_NODE     1 /* loopback, as PC_HOST_DEVICE */
 
 #define PC_GROUP        4 /* places */
 #define PC_PLACES_TRIED 8
@@ -92,7 +92,7 @@ _Static_assert(sizeof(struct pc_seek) == 48, "without padding");
 struct pc_room {
 	__u64 entry[8];
 	__u32 key[10];
-	struct pc_tuple front; /* of ct_front.h */
+	struct pc_tuple pre_nat; /* of ct_pre_nat.h */
 	struct pc_seek seek;
 };
 

@@ -4,7 +4,7 @@
  */
 #pragma once
 #include "answerable.h"
-#include "ct_front.h"
+#include "ct_pre_nat.h"
 #include "nat.h"
 
 static __always_inline bool pc_is_sent_by_pod(const struct __sk_buff *skb,
@@ -22,7 +22,7 @@ static __always_inline int pc_send_back(struct __sk_buff *skb, const struct pc_f
 	if (pc_is_sent_by_pod(skb, flow))
 		return pc_return(skb);
 	if (skb->ingress_ifindex == skb->ifindex)
-		return pc_return_outside(skb, flow); /* refused at the uplink */
+		return pc_return_external(skb, flow); /* refused at the uplink */
 	return pc_return_routed(skb);
 }
 
@@ -31,13 +31,13 @@ static __always_inline int pc_send_back(struct __sk_buff *skb, const struct pc_f
  */
 static __always_inline bool pc_untranslate(struct __sk_buff *skb, struct pc_flow *flow)
 {
-	if (!flow->nat.row || flow->frag_row & PC_FRAG_REPLY)
+	if (!flow->nat.backend || flow->frag_backend & PC_FRAG_REPLY)
 		return true;
 	if (!pc_nat_addr(skb, flow, PC_NAT_DST, &flow->t.daddr, &flow->nat.daddr) ||
 	    !pc_nat_port(skb, flow, PC_NAT_DST, flow->t.dport, flow->nat.dport) ||
 	    !pc_nat_port(skb, flow, PC_NAT_SRC, flow->t.sport, flow->nat.sport))
 		return false;
-	pc_tuple_front(&flow->t, &flow->nat);
+	pc_tuple_pre_nat(&flow->t, &flow->nat);
 	return true;
 }
 

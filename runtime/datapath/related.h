@@ -87,18 +87,18 @@ struct pc_quoted {
 	struct pc_tuple t;
 	__u32 l4;    /* offset of its transport header */
 	__u32 state; /* the connection's, and its translation */
-	__u32 nat_row;
+	__u32 nat_backend;
 	__be16 nat_port;
 	bool is_reply;
-	bool is_outside; /* the client of the Service is external */
-	__u32 node;      /* as pc_ct_node() */
+	bool is_external; /* the client of the Service is external */
+	__u32 node;       /* as pc_ct_node() */
 };
 
 /* The reporter of an error. OTHERS: a receiver of the client's packet, or a router. POD: a pod.
  * OUTSIDE: a receiver or router of an answer to an external client. NODE: this node, about a packet
  * that came by its route to Services (to_route.h).
  */
-enum pc_reporter { PC_BY_OTHERS = 0, PC_BY_POD, PC_BY_OUTSIDE, PC_BY_NODE };
+enum pc_reporter { PC_BY_OTHERS = 0, PC_BY_POD, PC_BY_EXTERNAL, PC_BY_NODE };
 
 /* No policy decides connections to another node, those of the node by its route to Services, and
  * those of a pod to itself by a Service: a policy change does not affect them.
@@ -115,11 +115,11 @@ static __always_inline bool pc_ct_is_asked(const struct pc_ct *ct)
 static __always_inline bool pc_may_report(const struct __sk_buff *skb, const struct pc_ct *ct,
 					  enum pc_reporter by, const struct pc_tuple *quoted)
 {
-	bool is_front = ct->state & PC_CT_FRONT;
+	bool is_pre_nat = ct->state & PC_CT_PRE_NAT;
 
 	if (by == PC_BY_OTHERS)
-		return !is_front;
-	if (!is_front && !pc_is_hairpin(&quoted->saddr, quoted->family))
+		return !is_pre_nat;
+	if (!is_pre_nat && !pc_is_hairpin(&quoted->saddr, quoted->family))
 		return by != PC_BY_NODE;
 	if (by == PC_BY_POD)
 		return ct->src.ifindex == skb->ifindex;
@@ -149,10 +149,10 @@ static __always_inline bool pc_is_related(struct __sk_buff *skb, const struct pc
 	    (found.ct->epoch != flow->epoch && pc_ct_is_asked(found.ct)))
 		return false;
 	quoted->state = found.ct->state;
-	quoted->nat_row = pc_ct_nat_of(found.ct)->row;
+	quoted->nat_backend = pc_ct_nat_of(found.ct)->backend;
 	quoted->nat_port = pc_ct_nat_of(found.ct)->port;
 	quoted->is_reply = found.back != found.ct->back;
-	quoted->is_outside = !found.ct->src.ifindex && !pc_is_routed(found.ct);
+	quoted->is_external = !found.ct->src.ifindex && !pc_is_routed(found.ct);
 	quoted->node = pc_ct_node(found.ct);
 	return pc_ct_is_decided(found.ct) && pc_may_report(skb, found.ct, by, &quoted->t);
 }

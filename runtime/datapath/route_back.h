@@ -5,7 +5,7 @@
  */
 #pragma once
 #include "nat_hooks.h"
-#include "outside_map.h"
+#include "external_map.h"
 #include "related.h"
 #include "route_map.h"
 
@@ -31,7 +31,7 @@ __noinline int pc_route_sender(struct __sk_buff *skb, struct pc_flow *flow, bool
 /* Looks the entry up again: the 6.1 verifier rejects map writes through a pointer argument. */
 __noinline int pc_route_answer(struct __sk_buff *skb, struct pc_flow *flow)
 {
-	const struct pc_row *row;
+	const struct pc_backend *backend;
 	struct pc_ct_at at;
 
 	if (!flow)
@@ -39,14 +39,14 @@ __noinline int pc_route_answer(struct __sk_buff *skb, struct pc_flow *flow)
 	at = pc_ct_get(&flow->t, true);
 	if (!at.ct || !pc_is_routed(at.ct) || at.back == at.ct->back)
 		return PC_DROP_BACKEND_GONE;
-	row = pc_nat_row(at.ct->dst.nat.row, flow->t.proto);
-	if (!row)
+	backend = pc_nat_backend(at.ct->dst.nat.backend, flow->t.proto);
+	if (!backend)
 		return PC_DROP_BACKEND_GONE;
 	if (pc_ct_note(at.ct, flow, true))
-		pc_front_note(flow, at.ct, row, &row->frontend);
+		pc_pre_nat_note(flow, at.ct, backend, &backend->frontend);
 	flow->partial = pc_partial_of(skb, flow);
-	if (pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr, &row->frontend) &&
-	    pc_nat_port(skb, flow, PC_NAT_SRC, flow->t.sport, row->frontend_port) &&
+	if (pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr, &backend->frontend) &&
+	    pc_nat_port(skb, flow, PC_NAT_SRC, flow->t.sport, backend->frontend_port) &&
 	    pc_nat_port(skb, flow, PC_NAT_DST, flow->t.dport, at.ct->dst.nat.port))
 		return PC_PASS;
 	return PC_DROP_MALFORMED;

@@ -17,7 +17,7 @@ struct pc_affine_key {
 _Static_assert(sizeof(struct pc_affine_key) == 20, "a map key has no hidden padding");
 
 struct pc_affine {
-	struct pc_addr6 backend;
+	struct pc_addr6 addr;
 	__be16 port;
 	__u16 zero[3];
 	__u64 seen; /* the tick of the last new connection */
@@ -32,23 +32,24 @@ struct {
 } pc_affines SEC(".maps");
 
 /* A part is sorted by addresses and ports, as numbers. */
-static __always_inline bool pc_row_is_before(const struct pc_row *row, const struct pc_affine *to)
+static __always_inline bool pc_backend_is_before(const struct pc_backend *backend,
+						 const struct pc_affine *to)
 {
-	__u64 high = pc_addr6_high(&row->backend), its_high = pc_addr6_high(&to->backend);
-	__u64 low = pc_addr6_low(&row->backend), its_low = pc_addr6_low(&to->backend);
+	__u64 high = pc_addr6_high(&backend->addr), its_high = pc_addr6_high(&to->addr);
+	__u64 low = pc_addr6_low(&backend->addr), its_low = pc_addr6_low(&to->addr);
 
 	if (high != its_high)
 		return high < its_high;
 	if (low != its_low)
 		return low < its_low;
-	return bpf_ntohs(row->backend_port) < bpf_ntohs(to->port);
+	return bpf_ntohs(backend->port) < bpf_ntohs(to->port);
 }
 
 /* The endpoint's index in the part, or where it would be. Verified once, on its own. */
 __noinline int pc_part_find(const struct pc_part *part, const struct pc_affine *to, __u32 word)
 {
 	__u32 first = 0, left, half;
-	const struct pc_row *row;
+	const struct pc_backend *backend;
 
 	if (!part || !to)
 		return 0;
@@ -56,8 +57,8 @@ __noinline int pc_part_find(const struct pc_part *part, const struct pc_affine *
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < PC_PART_STEPS && left; i++) {
 		half = left / 2;
-		row = pc_choice(part, first + half, word);
-		if (row && pc_row_is_before(row, to)) {
+		backend = pc_choice(part, first + half, word);
+		if (backend && pc_backend_is_before(backend, to)) {
 			first += half + 1;
 			left -= half + 1;
 		} else {
@@ -68,13 +69,13 @@ __noinline int pc_part_find(const struct pc_part *part, const struct pc_affine *
 }
 
 /* The client's previous endpoint, within the timeout, if the client may still use it. */
-static __always_inline const struct pc_row *pc_affine(const struct pc_flow *flow,
-						      const struct pc_frontend *frontend,
-						      const struct pc_part *part, __u32 word)
+static __always_inline const struct pc_backend *pc_affine(const struct pc_flow *flow,
+							  const struct pc_frontend *frontend,
+							  const struct pc_part *part, __u32 word)
 {
 	struct pc_affine_key key = {.client = flow->t.saddr, .service = frontend->service};
 	const struct pc_affine *had = bpf_map_lookup_elem(&pc_affines, &key);
-	const struct pc_row *row;
+	const struct pc_backend *backend;
 	__u32 n;
 
 	if (!had || flow->now > had->seen + (__u64)frontend->affinity * flow->second)
@@ -82,23 +83,22 @@ static __always_inline const struct pc_row *pc_affine(const struct pc_flow *flow
 	n = pc_part_find(part, had, word);
 	if (n >= part->count)
 		return 0;
-	row = pc_choice(part, n, word);
-	if (!row || row->backend_port != had->port || !pc_addr_eq(&row->backend, &had->backend))
+	backend = pc_choice(part, n, word);
+	if (!backend || backend->port != had->port || !pc_addr_eq(&backend->addr, &had->addr))
 		return 0;
-	return row;
+	return backend;
 }
 
 /* Each new connection restarts the timeout. A separate function, for its own stack frame. */
 __noinline int pc_affine_note(const struct pc_flow *flow, const struct pc_frontend *frontend,
-			      const struct pc_row *row)
+			      const struct pc_backend *backend)
 {
 	struct pc_affine_key key;
 	struct pc_affine now;
 
-	if (!flow || !frontend || !row)
+	if (!flow || !frontend || !backend)
 		return 0;
 	key = (struct pc_affine_key){.client = flow->t.saddr, .service = frontend->service};
-	now = (struct pc_affine){
-	    .backend = row->backend, .port = row->backend_port, .seen = flow->now};
+	now = (struct pc_affine){.addr = backend->addr, .port = backend->port, .seen = flow->now};
 	return bpf_map_update_elem(&pc_affines, &key, &now, BPF_ANY);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* service_map.h - the Services: their addresses, and the endpoints behind them.
- * Gives pc_frontend_of(), pc_choice(), pc_row_of(). Written by the loader
+ * Gives pc_frontend_of(), pc_choice(), pc_backend_of(). Written by the loader
  * (runtime/services/tables.py); only hooks read. (service.h is something else: the part of a flow
  * that a policy can match.)
  */
@@ -8,9 +8,9 @@
 #include "flow.h"
 #include "generation.h"
 
-#define PC_FRONTENDS 65536 /* of both buffers */
-#define PC_CHOICES   65536 /* per buffer */
-#define PC_ROWS_MAX  65536
+#define PC_FRONTENDS    65536 /* of both buffers */
+#define PC_CHOICES      65536 /* per buffer */
+#define PC_BACKENDS_MAX 65536
 
 /* The tables of endpoints are double-buffered. A change fills the inactive buffer, and then stores
  * the word of generation.h.
@@ -19,7 +19,7 @@ struct pc_frontend_key {
 	struct pc_addr6 addr;
 	__be16 port;
 	__u8 proto;
-	__u8 half_family; /* the buffer in bit 0, and the family above */
+	__u8 buffer_family; /* the buffer in bit 0, and the family above */
 };
 _Static_assert(sizeof(struct pc_frontend_key) == 20, "a map key has no hidden padding");
 
@@ -54,7 +54,7 @@ static __always_inline struct pc_part pc_part_of(const struct pc_frontend *front
 	struct pc_part part = {frontend->first, frontend->count, frontend->table, frontend->slots};
 
 	if (client == PC_CLIENT_HANDED ||
-	    (client == PC_CLIENT_OUTSIDE && frontend->flags & PC_FRONTEND_LOCAL)) {
+	    (client == PC_CLIENT_EXTERNAL && frontend->flags & PC_FRONTEND_LOCAL)) {
 		part.first = frontend->local_first;
 		part.count = frontend->local_count;
 		part.table = frontend->local_table;
@@ -71,8 +71,8 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_frontends SEC(".maps");
 
-struct pc_choice_halves {
-	__u32 row[2 * PC_CHOICES]; /* struct pc_row's id */
+struct pc_choice_buffers {
+	__u32 backend[2 * PC_CHOICES]; /* struct pc_backend's id */
 };
 
 struct {
@@ -80,42 +80,42 @@ struct {
 	__uint(max_entries, 1);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, __u32);
-	__type(value, struct pc_choice_halves);
+	__type(value, struct pc_choice_buffers);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_choices SEC(".maps");
 
-#define PC_ROW_PLACE 0xffff /* bits of an id with its index; above: which use of that index */
+#define PC_BACKEND_PLACE 0xffff /* bits of an id with its index; above: which use of that index */
 
-/* The bits of a row's `state`. */
-#define PC_ROW_CLOSED 1 /* takes only established TCP and SCTP connections */
-#define PC_ROW_TUNNEL 2 /* the Service's choice in way_back.h; neither bit: no choice */
-#define PC_ROW_DSR    4
+/* The bits of a backend's `state`. */
+#define PC_BACKEND_CLOSED 1 /* takes only established TCP and SCTP connections */
+#define PC_BACKEND_TUNNEL 2 /* the Service's choice in return_path.h; neither bit: no choice */
+#define PC_BACKEND_DSR    4
 
-/* One endpoint behind one address and port of a Service. A row keeps its place while the endpoint
- * exists: connections refer to its id, which no other endpoint ever gets.
+/* One endpoint behind one address and port of a Service. A backend keeps its place while the
+ * endpoint exists: connections refer to its id, which no other endpoint ever gets.
  */
-struct pc_row {
+struct pc_backend {
 	__u32 id;   /* 0: free */
 	__u32 last; /* the last id of this place */
-	struct pc_addr6 backend, frontend;
-	__be16 backend_port, frontend_port;
+	struct pc_addr6 addr, frontend;
+	__be16 port, frontend_port;
 	__u8 proto, family;
 	__u8 state;
 	__u8 zero;
-	__u16 node; /* another node that has the endpoint, by number (outside_map.h); 0: none
+	__u16 node; /* another node that has the endpoint, by number (external_map.h); 0: none
 		       is known */
 	__u8 zeros[14];
 };
-_Static_assert(sizeof(struct pc_row) == 64, "a row is a cache line");
+_Static_assert(sizeof(struct pc_backend) == 64, "a backend is a cache line");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, PC_ROWS_MAX);
+	__uint(max_entries, PC_BACKENDS_MAX);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, __u32);
-	__type(value, struct pc_row);
+	__type(value, struct pc_backend);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} pc_rows SEC(".maps");
+} pc_backends SEC(".maps");
 
 /* The frontend of the packet's destination; NULL: not a Service. */
 static __always_inline const struct pc_frontend *pc_frontend_of(const struct pc_tuple *t,
@@ -125,41 +125,42 @@ static __always_inline const struct pc_frontend *pc_frontend_of(const struct pc_
 	    .addr = t->daddr,
 	    .port = t->dport,
 	    .proto = t->proto,
-	    .half_family = !!(word & PC_STATE_HALF) | t->family << 1,
+	    .buffer_family = !!(word & PC_STATE_BUFFER) | t->family << 1,
 	};
 
 	return bpf_map_lookup_elem(&pc_frontends, &key);
 }
 
-/* Whether the row is behind the tuple's destination. A frontend that is replaced while a packet
+/* Whether the backend is behind the tuple's destination. A frontend that is replaced while a packet
  * reads it may already belong to another Service.
  */
-static __always_inline bool pc_row_is_at(const struct pc_row *row, const struct pc_tuple *t)
+static __always_inline bool pc_backend_is_at(const struct pc_backend *backend,
+					     const struct pc_tuple *t)
 {
-	return row->frontend_port == t->dport && row->proto == t->proto &&
-	       pc_addr_eq(&row->frontend, &t->daddr);
+	return backend->frontend_port == t->dport && backend->proto == t->proto &&
+	       pc_addr_eq(&backend->frontend, &t->daddr);
 }
 
-/* The row with the id, while that id is valid. */
-static __always_inline const struct pc_row *pc_row_of(__u32 id)
+/* The backend with the id, while that id is valid. */
+static __always_inline const struct pc_backend *pc_backend_of(__u32 id)
 {
-	__u32 place = id & PC_ROW_PLACE;
-	const struct pc_row *row = bpf_map_lookup_elem(&pc_rows, &place);
+	__u32 place = id & PC_BACKEND_PLACE;
+	const struct pc_backend *backend = bpf_map_lookup_elem(&pc_backends, &place);
 
-	return row && id && *(const volatile __u32 *)&row->id == id ? row : 0;
+	return backend && id && *(const volatile __u32 *)&backend->id == id ? backend : 0;
 }
 
 /* The nth endpoint of a part. */
-static __always_inline const struct pc_row *pc_choice(const struct pc_part *part, __u32 n,
-						      __u32 word)
+static __always_inline const struct pc_backend *pc_choice(const struct pc_part *part, __u32 n,
+							  __u32 word)
 {
-	__u64 at = (word & PC_STATE_HALF ? PC_CHOICES : 0) + part->first + n;
-	const struct pc_choice_halves *all;
+	__u64 at = (word & PC_STATE_BUFFER ? PC_CHOICES : 0) + part->first + n;
+	const struct pc_choice_buffers *all;
 	__u32 zero = 0;
 
 	all = bpf_map_lookup_elem(&pc_choices, &zero);
 	if (!all)
 		return 0;
 	barrier_var(at); /* or compilers drop the mask, which the 6.1 verifier needs */
-	return pc_row_of(all->row[at & (2 * PC_CHOICES - 1)]);
+	return pc_backend_of(all->backend[at & (2 * PC_CHOICES - 1)]);
 }

@@ -3,7 +3,7 @@
  * Gives pc_service_pick(), which fills flow->nat and translates the tuple, not yet the packet.
  */
 #pragma once
-#include "ct_front.h"
+#include "ct_pre_nat.h"
 #include "endpoints.h"
 #include "hairpin_addr.h"
 #include "maglev.h"
@@ -29,20 +29,20 @@ static __always_inline bool pc_may_be_itself(const struct pc_flow *flow)
 }
 
 /* Whether the client may get the endpoint. */
-static __always_inline bool pc_is_for_client(const struct pc_flow *flow, const struct pc_row *row)
+static __always_inline bool pc_is_for_client(const struct pc_flow *flow,
+					     const struct pc_backend *backend)
 {
-	return row && (pc_may_be_itself(flow) || !pc_addr_eq(&row->backend, &flow->t.saddr));
+	return backend && (pc_may_be_itself(flow) || !pc_addr_eq(&backend->addr, &flow->t.saddr));
 }
 
 /* By the Maglev table, or at random; if the client may not use that endpoint, the next one. With
  * session affinity a client has one place in the table, not one per port.
  */
-static __always_inline const struct pc_row *pc_service_choose(const struct pc_flow *flow,
-							      const struct pc_frontend *frontend,
-							      const struct pc_part *part,
-							      __u32 word)
+static __always_inline const struct pc_backend *
+pc_service_choose(const struct pc_flow *flow, const struct pc_frontend *frontend,
+		  const struct pc_part *part, __u32 word)
 {
-	const struct pc_row *row = 0;
+	const struct pc_backend *backend = 0;
 	__u32 n;
 
 	if (part->slots)
@@ -53,26 +53,26 @@ static __always_inline const struct pc_row *pc_service_choose(const struct pc_fl
 		n = 0;
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < PC_PICKS; i++) {
-		row = pc_choice(part, n, word);
-		if (pc_is_for_client(flow, row))
+		backend = pc_choice(part, n, word);
+		if (pc_is_for_client(flow, backend))
 			break;
 		n = n + 1 < part->count ? n + 1 : 0;
 	}
-	return row;
+	return backend;
 }
 
 /* The client's previous endpoint, if the Service has session affinity. */
-static __always_inline const struct pc_row *pc_service_row(const struct pc_flow *flow,
-							   const struct pc_frontend *frontend,
-							   const struct pc_part *part, __u32 word)
+static __always_inline const struct pc_backend *
+pc_service_backend(const struct pc_flow *flow, const struct pc_frontend *frontend,
+		   const struct pc_part *part, __u32 word)
 {
-	const struct pc_row *row = 0;
+	const struct pc_backend *backend = 0;
 
 	if (frontend->affinity)
-		row = pc_affine(flow, frontend, part, word);
-	if (!pc_is_for_client(flow, row))
-		row = pc_service_choose(flow, frontend, part, word);
-	return row;
+		backend = pc_affine(flow, frontend, part, word);
+	if (!pc_is_for_client(flow, backend))
+		backend = pc_service_choose(flow, frontend, part, word);
+	return backend;
 }
 
 /* A pod's spoofed packet is detected later, and must not be remembered. */
@@ -85,15 +85,15 @@ static __always_inline bool pc_is_remembered(const struct __sk_buff *skb, struct
 }
 
 /* Makes the tuple that of client and endpoint; flow->nat keeps the previous values. */
-static __always_inline void pc_tuple_translate(struct pc_flow *flow, const struct pc_row *row,
-					       __u32 id, __be16 port)
+static __always_inline void
+pc_tuple_translate(struct pc_flow *flow, const struct pc_backend *backend, __u32 id, __be16 port)
 {
 	flow->nat.daddr = flow->t.daddr;
 	flow->nat.dport = flow->t.dport;
 	flow->nat.sport = flow->t.sport;
-	flow->nat.row = id;
-	flow->t.daddr = row->backend;
-	flow->t.dport = row->backend_port;
+	flow->nat.backend = id;
+	flow->t.daddr = backend->addr;
+	flow->t.dport = backend->port;
 	flow->t.sport = port;
 }
 
@@ -144,7 +144,7 @@ static __always_inline int pc_service_picked(struct __sk_buff *skb, struct pc_fl
 					     __u32 word)
 {
 	const struct pc_frontend *frontend;
-	const struct pc_row *row;
+	const struct pc_backend *backend;
 	struct pc_part part;
 	bool is_hairpin, has_port;
 
@@ -162,16 +162,16 @@ static __always_inline int pc_service_picked(struct __sk_buff *skb, struct pc_fl
 		flow->is_refused = pc_service_refuses(frontend, flow->client);
 		return PC_DROP_NO_BACKEND;
 	}
-	row = pc_service_row(flow, frontend, &part, word);
-	if (!row || !pc_row_is_at(row, &flow->t))
+	backend = pc_service_backend(flow, frontend, &part, word);
+	if (!backend || !pc_backend_is_at(backend, &flow->t))
 		return PC_DROP_NO_BACKEND;
 	if (frontend->affinity && pc_is_remembered(skb, flow))
-		pc_affine_note(flow, frontend, row);
-	if (pc_is_at_itself(flow, row))
+		pc_affine_note(flow, frontend, backend);
+	if (pc_is_at_itself(flow, backend))
 		return PC_PASS; /* the endpoint has the Service's address: no translation */
-	pc_tuple_translate(flow, row, row->id, flow->t.sport);
-	flow->is_front_kept = flow->is_kept;
-	is_hairpin = pc_addr_eq(&row->backend, &flow->t.saddr);
+	pc_tuple_translate(flow, backend, backend->id, flow->t.sport);
+	flow->is_pre_nat_kept = flow->is_kept;
+	is_hairpin = pc_addr_eq(&backend->addr, &flow->t.saddr);
 	if (is_hairpin)
 		pc_hairpin_address(&flow->t.saddr, flow->t.family);
 	has_port = pc_service_port(flow);
@@ -182,7 +182,7 @@ static __always_inline int pc_service_picked(struct __sk_buff *skb, struct pc_fl
 	return is_hairpin ? PC_DROP_HAIRPIN : PC_PASS;
 }
 
-/* For a packet without a connection. Leaves flow->nat.row 0 if the packet goes to no Service;
+/* For a packet without a connection. Leaves flow->nat.backend 0 if the packet goes to no Service;
  * otherwise makes the tuple that of client and endpoint. A separate function, so that the verifier
  * checks it once.
  */

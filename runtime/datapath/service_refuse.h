@@ -33,7 +33,7 @@ __noinline int pc_refused_answer(struct __sk_buff *skb, const struct pc_flow *fl
 	answers->sent += 1;
 	if (flow->client == PC_CLIENT_NODE)
 		return pc_route_in(skb);
-	return flow->client == PC_CLIENT_POD ? pc_return(skb) : pc_return_outside(skb, flow);
+	return flow->client == PC_CLIENT_POD ? pc_return(skb) : pc_return_external(skb, flow);
 }
 
 /* The return value of a pod's hook for a packet of that pod. Answered or not, it counts as dropped.

@@ -4,7 +4,7 @@
  * may interrupt them: they must not use the other hooks' per-CPU scratch.
  */
 #pragma once
-#include "outside_map.h"
+#include "external_map.h"
 #include "service_affinity.h"
 #include "source_range.h"
 #include <linux/in.h>
@@ -41,7 +41,7 @@ struct pc_socket_peer {
 	struct pc_addr6 addr; /* in the endpoint's entry: the address that the process used */
 	__be16 port;
 	__u16 zero;
-	__u32 row; /* in the Service's entry: the row of its endpoint */
+	__u32 backend; /* in the Service's entry: the backend of its endpoint */
 };
 
 /* Lets a process see the address that it used, and an unconnected socket keep its endpoint. The
@@ -101,46 +101,47 @@ static __always_inline const struct pc_frontend *pc_socket_frontend(struct pc_tu
 }
 
 /* The previous endpoint of an unconnected socket, while it takes new connections. */
-static __always_inline const struct pc_row *pc_socket_had(const struct pc_socket_key *asked)
+static __always_inline const struct pc_backend *pc_socket_had(const struct pc_socket_key *asked)
 {
 	const struct pc_socket_peer *had = bpf_map_lookup_elem(&pc_socket_peers, asked);
-	const struct pc_row *row = had ? pc_row_of(had->row) : 0;
+	const struct pc_backend *backend = had ? pc_backend_of(had->backend) : 0;
 
-	return row && !(row->state & PC_ROW_CLOSED) ? row : 0;
+	return backend && !(backend->state & PC_BACKEND_CLOSED) ? backend : 0;
 }
 
-static __always_inline const struct pc_row *
-pc_socket_row(struct pc_flow *flow, const struct pc_frontend *frontend, __u32 word)
+static __always_inline const struct pc_backend *
+pc_socket_backend_of(struct pc_flow *flow, const struct pc_frontend *frontend, __u32 word)
 {
 	struct pc_part part = pc_part_of(frontend, PC_CLIENT_POD);
-	const struct pc_row *row = 0;
+	const struct pc_backend *backend = 0;
 
 	if (!part.count)
 		return 0;
 	if (frontend->ranges && !pc_is_in_range(&flow->t.saddr, frontend->ranges, word))
 		return 0;
 	if (frontend->affinity)
-		row = pc_affine(flow, frontend, &part, word);
-	if (!row)
-		row = pc_choice(&part, bpf_get_prandom_u32() % part.count, word);
-	if (!row || !pc_row_is_at(row, &flow->t))
+		backend = pc_affine(flow, frontend, &part, word);
+	if (!backend)
+		backend = pc_choice(&part, bpf_get_prandom_u32() % part.count, word);
+	if (!backend || !pc_backend_is_at(backend, &flow->t))
 		return 0;
 	if (frontend->affinity)
-		pc_affine_note(flow, frontend, row);
-	return row;
+		pc_affine_note(flow, frontend, backend);
+	return backend;
 }
 
 /* For the process's view: the endpoint's entry leads back to the address that the process used. */
 static __always_inline bool pc_socket_remember(const struct pc_socket_key *asked,
-					       const struct pc_row *row, bool keeps)
+					       const struct pc_backend *backend, bool keeps)
 {
 	struct pc_socket_key there = {
 	    .cookie = asked->cookie,
-	    .addr = row->backend,
-	    .port = row->backend_port,
+	    .addr = backend->addr,
+	    .port = backend->port,
 	    .proto = asked->proto,
 	};
-	struct pc_socket_peer peer = {.addr = asked->addr, .port = asked->port, .row = row->id};
+	struct pc_socket_peer peer = {
+	    .addr = asked->addr, .port = asked->port, .backend = backend->id};
 
 	if (bpf_map_update_elem(&pc_socket_peers, &there, &peer, BPF_ANY))
 		return false;
@@ -158,7 +159,7 @@ static __always_inline enum pc_socket_answer pc_socket_to(struct bpf_sock_addr *
 	struct pc_socket_key asked = {
 	    .addr = *addr, .port = *port, .proto = ctx->protocol, .is_asked = 1};
 	const struct pc_frontend *frontend;
-	const struct pc_row *row = 0;
+	const struct pc_backend *backend = 0;
 	struct pc_flow flow = {};
 	__u32 word;
 
@@ -179,13 +180,13 @@ static __always_inline enum pc_socket_answer pc_socket_to(struct bpf_sock_addr *
 		return PC_SOCKET_AS_IS;
 	asked.cookie = bpf_get_socket_cookie(ctx);
 	if (keeps)
-		row = pc_socket_had(&asked);
-	if (!row)
-		row = pc_socket_row(&flow, frontend, word);
-	if (!row || !pc_socket_remember(&asked, row, keeps))
+		backend = pc_socket_had(&asked);
+	if (!backend)
+		backend = pc_socket_backend_of(&flow, frontend, word);
+	if (!backend || !pc_socket_remember(&asked, backend, keeps))
 		return PC_SOCKET_REFUSED;
-	*addr = row->backend;
-	*port = row->backend_port;
+	*addr = backend->addr;
+	*port = backend->port;
 	return PC_SOCKET_CHANGED;
 }
 

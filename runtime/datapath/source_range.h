@@ -36,7 +36,7 @@ __noinline int pc_is_in_range(const struct pc_addr6 *sender, __u32 list, __u32 w
 		return false;
 	key = (struct pc_range_key){
 	    .length = 8 * (sizeof(key) - sizeof(key.length)),
-	    .list = bpf_htonl(list | (word & PC_STATE_HALF ? 0x80000000 : 0)),
+	    .list = bpf_htonl(list | (word & PC_STATE_BUFFER ? 0x80000000 : 0)),
 	    .addr = *sender,
 	};
 	return !!bpf_map_lookup_elem(&pc_ranges, &key);

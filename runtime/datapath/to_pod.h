@@ -85,7 +85,7 @@ static __always_inline enum drop_reason pc_to_pod_from_node(struct __sk_buff *sk
 		reason = pc_from_service(skb, flow, &match, true);
 		if (reason)
 			return reason;
-		if (flow->frag_row)
+		if (flow->frag_backend)
 			pc_frag_passed(flow);
 	}
 	if (match.at.ct && pc_is_to_ask_again(&match, slot)) {

@@ -29,7 +29,7 @@ __noinline int pc_route_open(struct pc_flow *flow)
 		return PC_DROP_CT_FULL;
 	pc_endpoints_of(flow);
 	ct = pc_ct_of(flow, 0, 0, PC_CT_NODE);
-	if (!ct || !pc_ct_put(flow, &flow->t, ct, flow->is_kept) || !pc_ct_add_front(flow, ct))
+	if (!ct || !pc_ct_put(flow, &flow->t, ct, flow->is_kept) || !pc_ct_add_pre_nat(flow, ct))
 		return PC_DROP_CT_FULL;
 	return PC_PASS;
 }
@@ -43,52 +43,53 @@ __noinline int pc_route_new(struct __sk_buff *skb, struct pc_flow *flow, __u32 w
 	reason = pc_service_pick(skb, flow, word);
 	if (reason)
 		return reason;
-	if (!flow->nat.row)
+	if (!flow->nat.backend)
 		return PC_DROP_NO_BACKEND;
 	reason = pc_nat_to_backend(skb, flow);
 	return reason ? reason : pc_route_open(flow);
 }
 
 /* The policy changed, or the endpoint is behind another device: no policy decides it. */
-static __always_inline bool pc_route_renew(const struct pc_flow *flow, struct pc_ct *front)
+static __always_inline bool pc_route_renew(const struct pc_flow *flow, struct pc_ct *pre_nat)
 {
 	struct pc_ct *back = pc_ct_get(&flow->t, true).ct;
 
-	if (!back || back->expires <= flow->now || back->flow_id != front->flow_id)
+	if (!back || back->expires <= flow->now || back->flow_id != pre_nat->flow_id)
 		return false;
 	pc_ct_renew_node(back, flow);
 	pc_ct_note(back, flow, false);
-	front->epoch = flow->epoch;
-	pc_ct_note(front, flow, false);
+	pre_nat->epoch = flow->epoch;
+	pc_ct_note(pre_nat, flow, false);
 	return true;
 }
 
 /* A packet with a pre-NAT entry; without one of this kind the connection is new. */
 __noinline int pc_route_known(struct __sk_buff *skb, struct pc_flow *flow)
 {
-	const struct pc_row *row;
+	const struct pc_backend *backend;
 	struct pc_ct_match match;
-	enum pc_front front;
+	enum pc_pre_nat pre_nat;
 	struct pc_ct *ct;
 
 	if (!flow)
 		return PC_DROP_NO_BACKEND;
 	match = pc_ct_find(flow);
 	ct = match.at.ct;
-	if (!ct || match.is_reply || !(ct->state & PC_CT_FRONT) || !pc_is_routed(ct))
+	if (!ct || match.is_reply || !(ct->state & PC_CT_PRE_NAT) || !pc_is_routed(ct))
 		return PC_ROUTE_NEW;
-	row = pc_nat_row(ct->src.nat.row, flow->t.proto);
-	if (!row)
+	backend = pc_nat_backend(ct->src.nat.backend, flow->t.proto);
+	if (!backend)
 		return PC_ROUTE_NEW;
-	if (pc_addr_eq(&row->backend, &flow->t.saddr))
+	if (pc_addr_eq(&backend->addr, &flow->t.saddr))
 		return PC_DROP_HAIRPIN;
 	match.is_fresh = ct->epoch == flow->epoch;
-	pc_tuple_translate(flow, row, ct->src.nat.row, ct->src.nat.port);
+	pc_tuple_translate(flow, backend, ct->src.nat.backend, ct->src.nat.port);
 	pc_endpoints_of(flow);
-	front = pc_front_touch(flow, &match, row);
-	if (front == PC_FRONT_ALONE || (front == PC_FRONT_STALE && !pc_route_renew(flow, ct))) {
-		pc_tuple_front(&flow->t, &flow->nat);
-		flow->nat.row = 0;
+	pre_nat = pc_pre_nat_touch(flow, &match, backend);
+	if (pre_nat == PC_PRE_NAT_ALONE ||
+	    (pre_nat == PC_PRE_NAT_STALE && !pc_route_renew(flow, ct))) {
+		pc_tuple_pre_nat(&flow->t, &flow->nat);
+		flow->nat.backend = 0;
 		flow->is_kept = match.at.is_kept;
 		return PC_ROUTE_NEW;
 	}
@@ -98,15 +99,15 @@ __noinline int pc_route_known(struct __sk_buff *skb, struct pc_flow *flow)
 /* The endpoint's own device, or an uplink: no other device translates answers. */
 __noinline int pc_route_device(struct __sk_buff *skb, struct pc_flow *flow)
 {
-	const struct pc_outside *outside = pc_outside_now();
+	const struct pc_external *external = pc_external_now();
 	__u32 device;
 
-	if (!flow || !outside)
+	if (!flow || !external)
 		return PC_DROP_NO_ROUTE;
 	device = flow->dst.ifindex;
 	if (!device) {
 		device = pc_device_to(skb, flow, false);
-		if (!pc_is_uplink(outside, device))
+		if (!pc_is_uplink(external, device))
 			return PC_DROP_NO_ROUTE;
 	}
 	flow->forward_to = device;

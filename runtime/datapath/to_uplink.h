@@ -7,26 +7,27 @@
 #include "fragments.h"
 #include "generation.h"
 #include "host.h"
-#include "masq_hooks.h"
+#include "snat_hooks.h"
 #include "forward_learn.h"
 #include "nat_follow.h"
 #include "nat_icmp.h"
-#include "outside.h"
+#include "external.h"
 #include "parse.h"
 #include "service_refuse.h"
 #include "tunnel.h"
 #include "tunnel_port.h"
-#include "way_back.h"
+#include "return_path.h"
 #include "way_out.h"
 
 /* Checked while the packet is still the endpoint's: the endpoint is told. */
 static __always_inline bool pc_answer_is_too_big(struct __sk_buff *skb, struct pc_flow *flow,
 						 const struct pc_ct *ct)
 {
-	const struct pc_outside *outside = pc_outside_now();
+	const struct pc_external *external = pc_external_now();
 
-	return outside && ct->src.node && !pc_answers_leave_here(pc_row_of(ct->dst.nat.row)) &&
-	       pc_is_too_big(skb, flow, outside->tunnel);
+	return external && ct->src.node &&
+	       !pc_answers_leave_here(pc_backend_of(ct->dst.nat.backend)) &&
+	       pc_is_too_big(skb, flow, external->tunnel);
 }
 
 /* Tells the endpoint by an ICMP error that looks like the client's, about its answer. */
@@ -47,23 +48,23 @@ static __always_inline int pc_to_uplink_later(struct __sk_buff *skb, struct pc_f
 {
 	const struct pc_frag *first = pc_frag_first(flow);
 
-	if (!first || !(first->row & PC_FRAG_REPLY))
+	if (!first || !(first->backend & PC_FRAG_REPLY))
 		return PC_NO_SERVICE;
-	if (!pc_answers_leave_here(pc_row_of(first->row & ~PC_FRAG_REPLY)))
+	if (!pc_answers_leave_here(pc_backend_of(first->backend & ~PC_FRAG_REPLY)))
 		flow->node = first->node;
 	flow->partial = pc_partial_of(skb, flow);
-	flow->client = PC_CLIENT_OUTSIDE;
+	flow->client = PC_CLIENT_EXTERNAL;
 	return pc_nat_follow(skb, flow, true);
 }
 
 static __always_inline int pc_to_uplink_error(struct __sk_buff *skb, struct pc_flow *flow,
 					      __u32 slot)
 {
-	int error = PC_MASQ_NOT;
+	int error = PC_SNAT_NOT;
 
-	if (slot & PC_STATE_MASQ)
-		error = pc_masq_error_out(skb, flow);
-	if (error != PC_MASQ_NOT)
+	if (slot & PC_STATE_SNAT)
+		error = pc_snat_error_out(skb, flow);
+	if (error != PC_SNAT_NOT)
 		return error;
 	if (slot & PC_STATE_SERVICES) {
 		flow->partial = pc_partial_of(skb, flow);
@@ -71,9 +72,9 @@ static __always_inline int pc_to_uplink_error(struct __sk_buff *skb, struct pc_f
 		if (error > PC_PASS)
 			return error;
 		if (!error)
-			flow->client = PC_CLIENT_OUTSIDE;
+			flow->client = PC_CLIENT_EXTERNAL;
 	}
-	return slot & PC_STATE_MASQ ? pc_masq_may_report(skb, flow) : PC_PASS;
+	return slot & PC_STATE_SNAT ? pc_snat_may_report(skb, flow) : PC_PASS;
 }
 
 static __always_inline int pc_to_uplink_service(struct __sk_buff *skb, struct pc_flow *flow,
@@ -83,7 +84,7 @@ static __always_inline int pc_to_uplink_service(struct __sk_buff *skb, struct pc
 
 	if (!ct || !(ct->state & PC_CT_NAT) || ct->src.ifindex || ct->state & PC_CT_FAR)
 		return PC_NO_SERVICE;
-	if (ct->state & PC_CT_FRONT)
+	if (ct->state & PC_CT_PRE_NAT)
 		return PC_DROP_SPOOFED_IP; /* only this hook writes the Service's source */
 	if (!match->is_reply)
 		return PC_NO_SERVICE;
@@ -91,8 +92,8 @@ static __always_inline int pc_to_uplink_service(struct __sk_buff *skb, struct pc
 		return PC_DROP_TUNNEL_PORT; /* the client's port, from here on */
 	if (pc_answer_is_too_big(skb, flow, ct))
 		return PC_DROP_TOO_BIG;
-	flow->client = PC_CLIENT_OUTSIDE;
-	return pc_to_outside(skb, flow, ct);
+	flow->client = PC_CLIENT_EXTERNAL;
+	return pc_to_external(skb, flow, ct);
 }
 
 /* For a packet that is no later fragment and no ICMP error. If there are no Services, the node's
@@ -112,7 +113,7 @@ static __always_inline int pc_to_uplink_whole(struct __sk_buff *skb, struct pc_f
 	if (slot & PC_STATE_SERVICES)
 		then = pc_to_uplink_service(skb, flow, &match);
 	if (then == PC_NO_SERVICE && match.at.ct && pc_out_teaches(skb, flow, &match) &&
-	    (!(slot & PC_STATE_MASQ) || pc_masq_is_except(flow->t.family, &flow->t.daddr)))
+	    (!(slot & PC_STATE_SNAT) || pc_snat_is_except(flow->t.family, &flow->t.daddr)))
 		pc_out_learn(skb, flow, match.at.ct, match.is_reply);
 	return then;
 }
@@ -121,7 +122,7 @@ static __always_inline int pc_to_uplink_whole(struct __sk_buff *skb, struct pc_f
 static __always_inline enum drop_reason pc_to_uplink_odd(struct pc_flow *flow, __u32 slot,
 							 enum drop_reason reason)
 {
-	if (!(slot & PC_STATE_MASQ))
+	if (!(slot & PC_STATE_SNAT))
 		return PC_PASS;
 	pc_endpoint_at(flow->t.family, &flow->t.saddr, &flow->src);
 	return flow->src.ifindex ? reason : PC_PASS;
@@ -130,7 +131,7 @@ static __always_inline enum drop_reason pc_to_uplink_odd(struct pc_flow *flow, _
 static __always_inline int pc_to_uplink_asked(struct __sk_buff *skb, struct pc_flow *flow,
 					      __u32 slot)
 {
-	int reason = slot & PC_STATE_MASQ ? pc_masq_asked(skb, flow) : PC_PASS;
+	int reason = slot & PC_STATE_SNAT ? pc_snat_asked(skb, flow) : PC_PASS;
 
 	return reason ? reason : pc_ask_policy(skb, slot);
 }
@@ -162,6 +163,6 @@ static __always_inline enum drop_reason pc_to_uplink_frame(struct __sk_buff *skb
 		return pc_to_uplink_error(skb, flow, slot);
 	then = pc_to_uplink_whole(skb, flow, slot);
 	if (then == PC_NO_SERVICE)
-		then = slot & PC_STATE_MASQ ? pc_masq_out(skb, flow) : PC_PASS;
+		then = slot & PC_STATE_SNAT ? pc_snat_out(skb, flow) : PC_PASS;
 	return then;
 }

@@ -6,7 +6,7 @@
  */
 #pragma once
 #include "nat.h"
-#include "outside_map.h"
+#include "external_map.h"
 #include "tunnel_port.h"
 #include <linux/ip.h>
 #include <linux/ipv6.h>
@@ -63,18 +63,18 @@ static __always_inline bool pc_is_too_big(struct __sk_buff *skb, struct pc_flow 
 __noinline int pc_into_tunnel(struct __sk_buff *skb, struct pc_flow *flow, __u32 network)
 {
 	struct bpf_tunnel_key key = {.tunnel_id = network, .tunnel_ttl = PC_OUTER_HOPS};
-	const struct pc_outside *outside = pc_outside_now();
+	const struct pc_external *external = pc_external_now();
 	const struct pc_node_end *node;
 	enum drop_reason reason;
 	__u64 flags;
 
-	if (!flow || !outside || !outside->tunnel)
+	if (!flow || !external || !external->tunnel)
 		return PC_DROP_NO_NODE;
 	node = pc_node_of(flow->node);
 	if (!node)
 		return PC_DROP_NO_NODE;
 	if (network == PC_VNI_REQUEST) { /* an answer was routed, which checked its size */
-		if (pc_is_too_big(skb, flow, outside->tunnel))
+		if (pc_is_too_big(skb, flow, external->tunnel))
 			return PC_DROP_TOO_BIG;
 		reason = pc_take_hop(skb, flow);
 		if (reason)
@@ -90,7 +90,7 @@ __noinline int pc_into_tunnel(struct __sk_buff *skb, struct pc_flow *flow, __u32
 	}
 	if (bpf_skb_set_tunnel_key(skb, &key, PC_TUNNEL_KEY, flags))
 		return PC_DROP_NO_NODE;
-	flow->forward_to = outside->tunnel;
+	flow->forward_to = external->tunnel;
 	return PC_PASS;
 }
 

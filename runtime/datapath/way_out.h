@@ -80,13 +80,13 @@ static __always_inline __u32 pc_way_of(struct __sk_buff *skb, const struct pc_fl
  */
 __noinline int pc_way_out(struct __sk_buff *skb, struct pc_flow *flow)
 {
-	const struct pc_outside *outside = pc_outside_now();
+	const struct pc_external *external = pc_external_now();
 	__u32 device, mtu = 0;
 
-	if (!flow || !outside || !outside->uplink[1] || !skb->ingress_ifindex)
+	if (!flow || !external || !external->uplink[1] || !skb->ingress_ifindex)
 		return 0;
 	device = pc_way_of(skb, flow);
-	if (!device || device == skb->ifindex || !pc_is_uplink(outside, device))
+	if (!device || device == skb->ifindex || !pc_is_uplink(external, device))
 		return 0;
 	return bpf_check_mtu(skb, device, &mtu, 0, BPF_MTU_CHK_SEGS) == BPF_MTU_CHK_RET_SUCCESS
 		   ? device

@@ -10,7 +10,7 @@
 #pragma once
 #include "ct.h"
 #include "generation.h"
-#include "masq_map.h"
+#include "snat_map.h"
 #include "service_map.h"
 #include "xdp_map.h"
 
@@ -42,26 +42,26 @@ static __always_inline bool pc_xdp_needs_nothing(const struct pc_flow *flow,
 static __always_inline bool pc_xdp_known(struct pc_flow *flow, bool is_reply)
 {
 	__u32 word = pc_generation(flow);
-	const struct pc_masq_conf *masq = word & PC_STATE_MASQ ? pc_masq_now() : 0;
+	const struct pc_snat_conf *masq = word & PC_STATE_SNAT ? pc_snat_now() : 0;
 	struct pc_ct_match match;
-	const struct pc_row *row;
+	const struct pc_backend *backend;
 	struct pc_ct *ct;
 
 	if (!(word & PC_STATE_SERVICES) || word & PC_STATE_HOSTS ||
-	    (masq && pc_masq_is_port(masq, flow->t.dport)))
+	    (masq && pc_snat_is_port(masq, flow->t.dport)))
 		return false;
 	if (flow->t.proto == IPPROTO_TCP && (flow->tcp_flags & PC_XDP_FLAGS) != PC_TCP_ACK)
 		return false;
 	match = pc_ct_find(flow);
 	ct = match.at.ct;
 	if (!ct || match.is_reply != is_reply || !match.is_fresh ||
-	    (ct->state & (PC_CT_FRONT | PC_CT_FAR)) != (PC_CT_FRONT | PC_CT_FAR) ||
+	    (ct->state & (PC_CT_PRE_NAT | PC_CT_FAR)) != (PC_CT_PRE_NAT | PC_CT_FAR) ||
 	    ct->state & PC_XDP_OVER || ct->src.ifindex)
 		return false;
 	if (!(ct->state & PC_CT_REPLIED) && (is_reply || flow->t.proto == IPPROTO_TCP))
 		return false;
-	row = pc_row_of(ct->src.nat.row);
-	if (!row || row->state & PC_ROW_CLOSED || !pc_xdp_needs_nothing(flow, &match))
+	backend = pc_backend_of(ct->src.nat.backend);
+	if (!backend || backend->state & PC_BACKEND_CLOSED || !pc_xdp_needs_nothing(flow, &match))
 		return false;
 	flow->node = ct->src.node;
 	return true;

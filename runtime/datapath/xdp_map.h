@@ -4,7 +4,7 @@
  * (runtime/attach/xdp.py); only the XDP program reads.
  */
 #pragma once
-#include "outside_map.h"
+#include "external_map.h"
 
 /* An uplink. The node's addresses are the sources
  * that it uses there; zero: none of that family.

@@ -55,7 +55,7 @@ static __always_inline int pc_xdp_to_client(struct xdp_md *ctx, const struct pc_
 /* The flow and the frame are the outer ones. */
 static __always_inline int pc_xdp_answer(struct xdp_md *ctx, const struct pc_xdp_uplink *here,
 					 const struct pc_flow *outer,
-					 const struct pc_xdp_frame *outside)
+					 const struct pc_xdp_frame *external)
 {
 	const void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	struct pc_xdp_frame frame = {};
@@ -64,7 +64,7 @@ static __always_inline int pc_xdp_answer(struct xdp_md *ctx, const struct pc_xdp
 	bool is_inside;
 	__u32 headers, sender;
 
-	if (outside->is_padded || (outside->traffic & PC_XDP_ECN) == PC_XDP_ECN)
+	if (external->is_padded || (external->traffic & PC_XDP_ECN) == PC_XDP_ECN)
 		return XDP_PASS; /* congestion mark: the kernel applies it to the inner packet */
 	if (outer->t.family == PC_IPV4) {
 		headers = PC_OUTER4;

@@ -120,15 +120,15 @@ static __always_inline int pc_xdp_request(struct xdp_md *ctx, const struct pc_xd
 					  struct pc_flow *flow, const struct pc_xdp_frame *frame)
 {
 	__u32 length = frame->length, mtu = 0;
-	const struct pc_outside *outside = pc_outside_now();
+	const struct pc_external *external = pc_external_now();
 	struct pc_xdp_way way = {.pseudo = frame->pseudo, .traffic = frame->traffic};
 	const struct pc_xdp_uplink *there;
 	struct bpf_fib_lookup fib = {};
 	const struct pc_node_end *node;
 	int then;
 
-	if (flow->hop_limit <= 1 || !pc_xdp_known(flow, false) || !outside || !outside->tunnel ||
-	    bpf_check_mtu(ctx, outside->tunnel, &mtu, 0, 0) != BPF_MTU_CHK_RET_SUCCESS)
+	if (flow->hop_limit <= 1 || !pc_xdp_known(flow, false) || !external || !external->tunnel ||
+	    bpf_check_mtu(ctx, external->tunnel, &mtu, 0, 0) != BPF_MTU_CHK_RET_SUCCESS)
 		return XDP_PASS;
 	node = pc_node_of(flow->node);
 	if (!node || (node->end_family == PC_IPV6 && (frame->is_padded || !frame->is_summed)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts the cluster's nodes into the maps of datapath/outside_map.h, and how answers go back.
+"""Puts the cluster's nodes into the maps of datapath/external_map.h, and how answers go back.
 
 Every address of a node has a number: connections and rows of Services name it by that, so it stays from
 load to load. `Nodes` is written before the switch; what went is forgotten after it.
@@ -15,10 +15,10 @@ from policyc.runtime.endpoints.endpoints import (
 )
 from policyc.runtime.errors import InputError
 from policyc.runtime.kernel.pins import Pins
-from policyc.runtime.maps.nodes import NodeEnds, NodeNumbers, OutsideSettings
+from policyc.runtime.maps.nodes import ExternalSettings, NodeEnds, NodeNumbers
 from policyc.runtime.undo import Undo
 
-_WAYS: Mapping[ReturnPath, int] = {"tunnel": 0, "dsr": 1}  # enum pc_way_back
+_WAYS: Mapping[ReturnPath, int] = {"tunnel": 0, "dsr": 1}  # enum pc_return_path
 
 
 class Nodes:
@@ -88,7 +88,7 @@ class Nodes:
         `past_stack` are the uplinks by which pods' packets may leave past the host's stack, but for
         those of connections to which the host gives one of `marks`.
         """
-        with OutsideSettings(self._pins) as settings:
+        with ExternalSettings(self._pins) as settings:
             most = settings.most_uplinks
             if len(uplinks) > most:
                 raise InputError(f"{len(uplinks)} uplinks exceed the limit of {most}")

@@ -11,7 +11,7 @@ from policyc.runtime.endpoints.endpoints import EndpointsFile
 from policyc.runtime.endpoints.placement import Placer
 from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.load.request import LoadRequest
-from policyc.runtime.policy.host_policy import Guarded
+from policyc.runtime.policy.host_policy import HostPolicy
 from policyc.runtime.services.route import Route
 from policyc.runtime.snat.snat import Masquerading
 from policyc.runtime.state import Attachment, Generation, StateDir, Warn
@@ -27,7 +27,7 @@ class Given:
     request: LoadRequest
     bundle: Bundle
     file: EndpointsFile
-    guarded: Guarded | None
+    host_policy: HostPolicy | None
     """The node itself, where policies of the bundle are about it."""
     routes: tuple[Route, ...]
 

@@ -85,7 +85,7 @@ class Loading:
 
     def _generation(self) -> Generation:
         at, file, bundle = self.context, self.context.given.file, self.context.given.bundle
-        guarded, request = at.given.guarded, at.request
+        policy, request = at.given.host_policy, at.request
         endpoints = self.resources[Endpoints]
         attachments = tuple(on for each in self.resources.all for on in each.attachments)
         former = leftovers.others(at.pins, at.before, attachments, at.is_on_record, at.warn)
@@ -108,7 +108,7 @@ class Loading:
             outside=request.return_path,
             cgroup=str(request.cgroup.absolute()) if request.cgroup else "",
             masquerade=at.snat.on_record,
-            host=LoadedHost(guarded.host.name, guarded.failsafes) if guarded else None,
+            host=LoadedHost(policy.host.name, policy.failsafes) if policy else None,
             service_cidrs=tuple(str(each.to) for each in at.given.routes),
             deny_devices=at.deny_devices,
             resets_revoked=request.resets,
@@ -166,7 +166,7 @@ def context_of(
         word=replace(
             before_word.next,
             masquerades=request.masquerade is not None,
-            has_host=given.guarded is not None,
+            has_host=given.host_policy is not None,
             binds_own_node=given.bundle.binds_own_node,
         ),
         placer=placer,

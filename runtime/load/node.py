@@ -66,17 +66,17 @@ def _read(request: LoadRequest, note: Warn) -> Given:
     if request.proof_keys:
         signed_proof.require_proof(bundle, request.proof_keys)
     file = read_endpoints(request.endpoints)
-    guarded = host_policy.guarded(bundle, file, request.uplinks, request.failsafe_ports, note)
-    is_guarded = guarded is not None
-    xdp.require_uplinks(request.xdp_mode, request.uplinks, is_guarded, note)
-    routes = service_route.read(request.service_cidrs, file, request.uplinks, is_guarded)
+    policy = host_policy.of_node(bundle, file, request.uplinks, request.failsafe_ports, note)
+    has_host_policy = policy is not None
+    xdp.require_uplinks(request.xdp_mode, request.uplinks, has_host_policy, note)
+    routes = service_route.read(request.service_cidrs, file, request.uplinks, has_host_policy)
     if bundle.node not in ("", file.node):
         raise InputError(
             f"{request.bundle}: the bundle is for the node {bundle.node},"
             f" and {request.endpoints} for {file.node}",
             "load the bundle of this node, or one that was compiled without --node",
         )
-    return Given(request, bundle, file, guarded, routes)
+    return Given(request, bundle, file, policy, routes)
 
 
 def unload(

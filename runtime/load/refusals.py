@@ -12,8 +12,8 @@ from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.maps.refused import Refused
 from policyc.runtime.state import Generation
 
-OUTSIDE, NODE = 0, 1
-"""PC_OWNER_OUTSIDE, PC_OWNER_NODE: in the place of an endpoint's device."""
+EXTERNAL, NODE = 0, 1
+"""PC_OWNER_EXTERNAL, PC_OWNER_NODE: in the place of an endpoint's device."""
 KINDS = {
     1: "new connection gave its place",
     2: "established connection not kept",
@@ -29,7 +29,7 @@ KINDS = {
 class Refusal:
     """How often an endpoint's own quota was full.
 
-    `endpoint` is `namespace/name`, "this node", "clients outside", or the number of a device that is no
+    `endpoint` is `namespace/name`, "this node", "external clients", or the number of a device that is no
     endpoint's any more.
     """
 
@@ -41,7 +41,7 @@ class Refusal:
 def read(pins: Pins, generation: Generation) -> tuple[Refusal, ...]:
     """What was refused since the pins were made, most first."""
     titles = {each.ifindex: each.title for each in generation.endpoints if each.ifindex}
-    titles |= {OUTSIDE: "clients outside", NODE: "this node"}
+    titles |= {EXTERNAL: "external clients", NODE: "this node"}
     with Refused(pins) as refused:
         found = [
             Refusal(titles.get(device, f"device {device}"), KINDS[what], times)
@@ -54,5 +54,5 @@ def forget(pins: Pins, kept: Collection[int]) -> None:
     """Forget the counts of devices other than these: the kernel gives their numbers to others."""
     with Refused(pins) as refused:
         for key, device in refused.devices():
-            if device not in kept and device not in (OUTSIDE, NODE):
+            if device not in kept and device not in (EXTERNAL, NODE):
                 refused.delete(key)

@@ -21,7 +21,7 @@ from policyc.runtime.endpoints.placement import (
     Placer,
 )
 from policyc.runtime.errors import InputError
-from policyc.runtime.policy.host_policy import GuardedHost
+from policyc.runtime.policy.host_policy import HostSubject
 from policyc.runtime.state import LoadedEndpoint
 
 Identity = tuple[str, str, tuple[str, ...]]
@@ -48,7 +48,7 @@ class Roster:
     nodes: tuple[NodeRecord, ...] = ()
     this_node: str = ""
     with_peers: frozenset[int] = frozenset()  # ifindexes
-    host: GuardedHost | None = None  # this node, where policies guard it
+    host: HostSubject | None = None  # this node, if it is under host policy
     netns: Mapping[int, int] = field(default_factory=dict)  # ifindex -> id of its other side's
     own_node: NodeRecord | None = None  # this node, where policies deny what it sends to its pods
 
@@ -80,13 +80,13 @@ class Roster:
             yield replace(found, ifindex=LOOPBACK)
 
     def _peers(self) -> Iterator[tuple[NodeRecord, Address]]:
-        """Nodes that are peers alone, under each address: this one is not where it is guarded."""
+        """Nodes that are only peers, under each address: not this one, if it is under host policy."""
         for node in self.nodes:
             if self.host is None or node.name != self.host.node.name:
                 yield from ((node, address) for address in node.addresses)
 
     def _place_host(
-        self, host: GuardedHost, placer: Placer, ids: Mapping[Identity, int]
+        self, host: HostSubject, placer: Placer, ids: Mapping[Identity, int]
     ) -> Iterator[LoadedEndpoint]:
         for group in host.groups:
             place = placer.place_host(host.record(group[0]), host.node, group[0])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cluster's nodes, and how packets of external clients go between them (datapath/outside_map.h)."""
+"""The cluster's nodes, and how packets of external clients go between them (datapath/external_map.h)."""
 
 import sys
 from collections.abc import Sequence
@@ -46,10 +46,10 @@ class NodeEnds(PinnedMap):
         return bytes(self.info.value_size)
 
 
-class OutsideSettings(SingleEntry):
-    """pc_outside: the uplinks, the tunnel device, and the default return path."""
+class ExternalSettings(SingleEntry):
+    """pc_external: the uplinks, the tunnel device, and the default return path."""
 
-    NAME = "pc_outside"
+    NAME = "pc_external"
 
     @property
     def most_uplinks(self) -> int:
@@ -73,7 +73,7 @@ class OutsideSettings(SingleEntry):
         first = {address.version: packed(address) for address in reversed(own)}
         return self.value.pack(
             tunnel=tunnel,
-            way_back=return_path,
+            return_path=return_path,
             uplink=uplinks,
             past=fast_path,
             own4=first.get(4, bytes(16)),

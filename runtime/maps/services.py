@@ -26,7 +26,7 @@ from policyc.runtime.maps.pinned_map import PinnedMap
 LOCAL, ELSEWHERE, NODE_PORT = 1, 2, 4
 """PC_FRONTEND_*: the flags of a frontend."""
 CLOSED, TUNNEL, DSR = 1, 2, 4
-"""PC_ROW_*: the bits of a backend's state."""
+"""PC_BACKEND_*: the bits of a backend's state."""
 MARK_SIZE = 8
 """Bytes at the end of a buffer's choices that identify the writer: no packet is sent there."""
 _ID_BYTES = 4
@@ -51,12 +51,12 @@ class FrontendFormat:
             addr=packed(address),
             port=port,
             proto=protocol,
-            half_family=buffer | address.version << 1,
+            buffer_family=buffer | address.version << 1,
         )
 
     def buffer_of(self, key: bytes) -> int:
         """The buffer that a key belongs to."""
-        return self.key.number(key, "half_family") & 1
+        return self.key.number(key, "buffer_family") & 1
 
     def port_of(self, key: bytes) -> int:
         """The port of a key."""
@@ -77,7 +77,7 @@ class FrontendFormat:
 
 
 class BackendFormat:
-    """Entries of `pc_rows`: an endpoint behind one address and port of a Service.
+    """Entries of `pc_backends`: an endpoint behind one address and port of a Service.
 
     An entry keeps its place while the endpoint exists, for connections refer to it by its id. The upper
     half of an id counts the uses of its place, and the lower half is the place. 0: the place is free.
@@ -88,7 +88,7 @@ class BackendFormat:
         self.size = layout.size
         self._state = layout.field("state").offset
         self._ids = [layout.field(name) for name in ("id", "last")]
-        ends = "backend", "backend_port", "frontend", "frontend_port", "proto", "family", "node"
+        ends = "addr", "port", "frontend", "frontend_port", "proto", "family", "node"
         self._pack = layout.packer(*ends, "state")
         self.identity = layout.cutter(*ends)
         """What stays the same while the endpoint is listed: all but the ids and the state."""
@@ -98,7 +98,7 @@ class BackendFormat:
     @classmethod
     def of(cls, btf: Btf) -> "BackendFormat":
         """The format of the hooks that have this BTF."""
-        return cls(btf.struct("pc_row"))
+        return cls(btf.struct("pc_backend"))
 
     def entry(
         self,
@@ -208,9 +208,9 @@ class _MappedArray(PinnedMap):
 
 
 class Backends(_MappedArray):
-    """pc_rows, by place."""
+    """pc_backends, by place."""
 
-    NAME = "pc_rows"
+    NAME = "pc_backends"
 
     @cached_property
     def format(self) -> BackendFormat:

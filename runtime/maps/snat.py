@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SNAT of pods (datapath/masq_map.h): its settings, and the networks without it."""
+"""SNAT of pods (datapath/snat_map.h): its settings, and the networks without it."""
 
 from collections.abc import Mapping
 
@@ -9,13 +9,13 @@ from policyc.runtime.maps.pinned_map import PinnedMap, SingleEntry
 
 
 class SnatSettings(SingleEntry):
-    """pc_masq: the ports, and the node's addresses at each uplink."""
+    """pc_snat: the ports, and the node's addresses at each uplink."""
 
-    NAME = "pc_masq"
+    NAME = "pc_snat"
 
     def value_of(self, ports: range, at: Mapping[int, Mapping[int, Address]]) -> bytes:
         """`at` has ifindex of an uplink -> family -> the node's address there."""
-        uplink = Btf.of_map(self.fd).struct("pc_masq_own")
+        uplink = Btf.of_map(self.fd).struct("pc_snat_own")
         return self.value.pack(
             low=ports[0],
             high=ports[-1],
@@ -31,9 +31,9 @@ class SnatSettings(SingleEntry):
 
 
 class SnatExceptions(PinnedMap):
-    """pc_masq_not: the networks that pods reach under their own address."""
+    """pc_snat_except: the networks that pods reach under their own address."""
 
-    NAME = "pc_masq_not"
+    NAME = "pc_snat_except"
 
     def key_of(self, network: Network) -> bytes:
         """A network."""

@@ -294,7 +294,7 @@ class _Live:
     def _flags(self) -> Iterator[str]:
         """Check the flags of the active word, which the load derives from bundle and options."""
         due = {
-            "has_host": host_policy.guarded_host(self.bundle, self.file) is not None,
+            "has_host": host_policy.host_subject(self.bundle, self.file) is not None,
             "binds_own_node": self.bundle.binds_own_node,
             "masquerades": self.generation.masquerade is not None,
         }
@@ -367,7 +367,7 @@ class _Live:
     def _wanted(self) -> tuple[tuple[LoadedEndpoint, ...], PolicyTables]:
         """The endpoints as the load placed them, and the tables that placed them."""
         tables = PolicyTables(self.bundle)
-        subject = host_policy.guarded_host(self.bundle, self.file)
+        subject = host_policy.host_subject(self.bundle, self.file)
         peers = forwarding.with_peers(self.devices.values(), _forwarding(self.generation))
         roster = Roster(
             self.file.endpoints,

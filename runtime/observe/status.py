@@ -51,7 +51,7 @@ _COUNTED = (
     "pc_if",
     *("pc_ct4", "pc_ct4_new", "pc_ct6", "pc_ct6_new"),
     *("pc_frag4", "pc_frag6"),
-    "pc_masq_ends",
+    "pc_snat_entries",
 )
 
 

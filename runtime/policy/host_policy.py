@@ -38,7 +38,7 @@ _NO_FAILSAFES = Failsafes()
 
 
 @dataclass(frozen=True, slots=True)
-class GuardedHost:
+class HostSubject:
     """The node under host policy. `groups` are its addresses; each group is one endpoint.
 
     `interface` is the device that a HostEndpoint names; empty or `*`: no particular one. If it is empty,
@@ -77,35 +77,35 @@ class GuardedHost:
 
 
 @dataclass(frozen=True, slots=True)
-class Guarded:
+class HostPolicy:
     """The node as a subject, and the ports that no policy closes."""
 
-    host: GuardedHost
+    host: HostSubject
     failsafes: Failsafes
 
 
-def guarded(
+def of_node(
     bundle: Bundle,
     file: EndpointsFile,
     uplink: Sequence[str],
     open_ports: Mapping[Side, str],
     note: Warn,
-) -> Guarded | None:
+) -> HostPolicy | None:
     """The node if the bundle has host policy for it, and its open ports.
 
     Raises `InputError` if the policy cannot be enforced.
     """
     given = {side: failsafes.read_ports(text, side) for side, text in open_ports.items()}
-    found = guarded_host(bundle, file)
+    found = host_subject(bundle, file)
     if found is None:
         for side in given:
             note(f"--failsafe-{side} has no effect: this node is not under host policy")
         return None
     require_uplinks(found, uplink)
-    return Guarded(found, replace(found.failsafes, **given))
+    return HostPolicy(found, replace(found.failsafes, **given))
 
 
-def guarded_host(bundle: Bundle, file: EndpointsFile) -> GuardedHost | None:
+def host_subject(bundle: Bundle, file: EndpointsFile) -> HostSubject | None:
     """The file's node, if the bundle has host policy for it; addresses are added later."""
     if HOSTS_FILE not in bundle.digests:
         return None
@@ -126,16 +126,16 @@ def guarded_host(bundle: Bundle, file: EndpointsFile) -> GuardedHost | None:
                 f"file has no labels of it",
                 "list the node under `nodes`, with its labels and addresses",
             )
-        return GuardedHost(node.name, node, {}, "", has_failsafes=False)
+        return HostSubject(node.name, node, {}, "", has_failsafes=False)
     return None
 
 
-def _interface(item: JsonValue, node: NodeRecord) -> GuardedHost | None:
+def _interface(item: JsonValue, node: NodeRecord) -> HostSubject | None:
     required = ("name", "node", "interface", "labels", "addresses", "failsafes")
     fields = item.fields(required, ())
     if fields["node"].text() != node.name:
         return None
-    return GuardedHost(
+    return HostSubject(
         name=fields["name"].text(),
         node=node,
         labels=fields["labels"].strings(),
@@ -148,7 +148,7 @@ def _interface(item: JsonValue, node: NodeRecord) -> GuardedHost | None:
     )
 
 
-def require_uplinks(host: GuardedHost, uplinks: Collection[str]) -> None:
+def require_uplinks(host: HostSubject, uplinks: Collection[str]) -> None:
     """Raise `InputError` if no hook enforces the host policy: hooks at the node's uplinks enforce it."""
     if not uplinks:
         raise InputError(
@@ -173,7 +173,7 @@ def require_uplinks(host: GuardedHost, uplinks: Collection[str]) -> None:
         )
 
 
-def with_addresses(host: GuardedHost, file: EndpointsFile) -> GuardedHost:
+def with_addresses(host: HostSubject, file: EndpointsFile) -> HostSubject:
     """The host under every address that it has: from the file, and from its devices.
 
     A pod in the host's network has the node's address; the address is still the node's.

@@ -50,12 +50,12 @@ class Route:
 
 
 def read(
-    texts: Sequence[str], file: EndpointsFile, uplinks: Sequence[str], is_guarded: bool
+    texts: Sequence[str], file: EndpointsFile, uplinks: Sequence[str], has_host_policy: bool
 ) -> tuple[Route, ...]:
     """The ranges of `--service-cidr` with the node's own addresses; `InputError` for impossible ones."""
     if not texts:
         return ()
-    if is_guarded:
+    if has_host_policy:
         raise InputError(
             "--service-cidr: this node is under host policy, which would not see the node's own "
             "traffic to Services",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SNAT: pods that leave the cluster under the node's address. Writes the maps of masq_map.h.
+"""SNAT: pods that leave the cluster under the node's address. Writes the maps of snat_map.h.
 
     wanted = read_options(...)               the options of `node load --masquerade`
     plan = Masquerading(pins, wanted, ...)   the node's address at each uplink

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])
 PORTS = range(50000, 51024)
 N_HALVES = 131072
-"""PC_MASQ_ENTRIES of runtime/datapath/masq_map.h: two of each connection."""
+"""PC_SNAT_ENTRIES of runtime/datapath/snat_map.h: two of each connection."""
 FLOOD = 20000
 """Connections of the attacker: more than its quota of halves is for."""
 _DROP = 2
@@ -98,7 +98,7 @@ def test_a_flood_from_one_pod_evicts_no_entry_of_another_pod(
         assert node.comes_in(answer(udp(to, wire[port]), family)) is not None
     passed = sum(leave(udp(1024 + at % 40000, 9000 + at // 100), "a") for at in range(FLOOD))
     assert passed < FLOOD, "its quota is full"
-    with node.shared_map("pc_masq_ends") as fd:
+    with node.shared_map("pc_snat_entries") as fd:
         info = bpf_syscall.map_info(fd)
         used = sum(count for _, _, count in bpf_syscall.map_items_batch(fd, info))
     assert used <= N_HALVES // 4 + 2 * len(ends)

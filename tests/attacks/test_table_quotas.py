@@ -232,7 +232,7 @@ def test_a_flood_from_an_external_client_ends_no_handshake_of_a_pod(
     assert wires.used("pc_ct{}_new") <= N_NEW // 2 + len(ports)
     for port in ports:
         assert wires.sends("b", wires.frame(B, C, tcp(80, port, SYN | ACK)))
-    assert {endpoint for endpoint, _ in refusals(wires.node)} == {"clients outside"}
+    assert {endpoint for endpoint, _ in refusals(wires.node)} == {"external clients"}
 
 
 @families

@@ -43,12 +43,12 @@ static __always_inline struct c_state_value *next(__u32 *random)
 	SEC("tc") int name(struct __sk_buff *skb)                                                  \
 	{                                                                                          \
 		__u32 random;                                                                      \
-		struct c_state_value *state = next(&random);                                                      \
+		struct c_state_value *state = next(&random);                                       \
                                                                                                    \
 		(void)skb;                                                                         \
 		if (!state)                                                                        \
 			return 0;                                                                  \
-		state->number += (answer);                                                                \
+		state->number += (answer);                                                         \
 		return 1;                                                                          \
 	}
 
@@ -72,8 +72,8 @@ static __always_inline __u32 in_fan(const struct c_state_value *state, __u32 ran
 }
 
 COST(c_nothing, random & 1)
-COST(c_array, pc_word_at(&c_words, random & (SIZE - 1)))
-COST(c_node, pc_child(&c_nodes, random & (SIZE - 1), (__u64)(random >> 3) + 1))
+COST(c_array, pc_word_at(&c_words, random &(SIZE - 1)))
+COST(c_node, pc_child(&c_nodes, random &(SIZE - 1), (__u64)(random >> 3) + 1))
 COST(c_range, pc_in_range(&c_nodes, PC_NEXT | (random & (4 * SIZE - 1)), random >> 3))
 COST(c_fan, in_fan(state, random))
 COST(c_bucket, pc_hashed(&c_buckets, SIZE, &c_usual, 1 + (random & 31), 1 + (random >> 5)))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* policy_bench.h - the flows that every contender is asked about, and how the next one is fetched.
- * A run of a program is one flow. What fetching costs is measured by a program that does no more, and
- * subtracted. Included after flow.h.
+ * A run of a program is one flow. What fetching costs is measured by a program that does no more,
+ * and subtracted. Included after flow.h.
  */
 #pragma once
 
@@ -18,7 +18,7 @@ struct bench_flow {
 
 struct bench_state {
 	__u64 at, mask; /* the flow at hand, and how many take part less one */
-	__u64 washes;	/* lines read before each flow, so that the caches forget */
+	__u64 washes;   /* lines read before each flow, so that the caches forget */
 	__u64 sum;
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* policy_chain.c - hands the flow to a program of linear rules, which policy_chain.py assembles: clang and
- * the verifier refuse such a chain in C beyond about a hundred rules. Slot 32 has a chain without rules.
+/* policy_chain.c - hands the flow to a program of linear rules, which policy_chain.py assembles:
+ * clang and the verifier refuse such a chain in C beyond about a hundred rules. Slot 32 has a chain
+ * without rules.
  */
 #include "flow.h"
 #include "policy_bench.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* policy_generic.c - the same policy by generic maps: an address has an identity (a trie of prefixes), and
- * (identity, protocol, port prefix) is looked up in a trie of allowed traffic, then once more for any identity.
+/* policy_generic.c - the same policy by generic maps: an address has an identity (a trie of
+ * prefixes), and (identity, protocol, port prefix) is looked up in a trie of allowed traffic, then
+ * once more for any identity.
  */
 #include "flow.h"
 #include "policy_bench.h"

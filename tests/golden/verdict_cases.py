@@ -78,7 +78,7 @@ class VerdictCase:
 
 
 def engine_cases() -> tuple[VerdictCase, ...]:
-    """The cases that every engine can answer; where no node has a host interface, none is guarded."""
+    """The cases that every engine can answer; host interfaces only where a case has some."""
     return tuple(
         case if _has_hosts(case) else replace(case, policies=_without_hosts(case.policies))
         for case in load_cases()

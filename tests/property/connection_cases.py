@@ -51,7 +51,7 @@ def connection_case(rng: random.Random, *, max_tiers: int = 3, max_policies: int
     policies = with_notes(rng, case.policies)
     if rng.random() < 0.4:
         policies = _with_hosts(rng, policies)
-    guards = HostRules.of([policies]).may_be_guarded
+    guards = HostRules.of([policies]).may_deny_unmatched
     return TieredCase(policies, _sensible(rng, case.universe, guards))
 
 

@@ -13,8 +13,8 @@ def sayable(policies: PolicySet) -> PolicySet:
     nodes by labels of their host interfaces.
     """
 
-    def rule(each: Rule, guards_hosts: bool) -> Rule:
-        asks = guards_hosts and any(isinstance(leaf, NodePeer) for leaf in leaves(each.own))
+    def rule(each: Rule, has_host_policy: bool) -> Rule:
+        asks = has_host_policy and any(isinstance(leaf, NodePeer) for leaf in leaves(each.own))
         return replace(
             each,
             source_ports=None,

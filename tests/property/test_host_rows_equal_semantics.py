@@ -20,7 +20,7 @@ from policyc.ir.semantics import DeniedByHost, EndVerdict, end_verdict
 from policyc.ir.spans import NOWHERE
 from policyc.ir.universe import End, Endpoint, Flow, Node, Universe
 from policyc.runtime.endpoints.endpoints import NodeRecord
-from policyc.runtime.policy.host_policy import GuardedHost
+from policyc.runtime.policy.host_policy import HostSubject
 from tests.property.cases import random_service
 from tests.property.connection_cases import connection_case
 from tests.property.map_engine import MapEngine
@@ -35,7 +35,9 @@ SEEDS = st.integers(min_value=0, max_value=2**32)
 def hosts_of(universe: Universe) -> Hosts:
     """The interfaces that the nodes have, by names of their own; all others are nodes of Cilium's."""
     interfaces = tuple(
-        HostEndpoint(node.name, node.name, node.host.labels, (), node.host.is_guarded, NOWHERE)
+        HostEndpoint(
+            node.name, node.name, node.host.labels, (), node.host.denies_unmatched, NOWHERE
+        )
         for node in universe.nodes
         if node.host is not None
     )
@@ -48,7 +50,7 @@ def as_endpoint(engine: MapEngine, node: Node, family: int) -> Endpoint:
     address = node.address(family)
     assert address is not None
     record = NodeRecord(node.name, dict(node.labels), node.addresses)
-    host = GuardedHost(node.name, record, dict(node.host.labels), "*", has_failsafes=False)
+    host = HostSubject(node.name, record, dict(node.host.labels), "*", has_failsafes=False)
     place = engine.tables.place_host(host.record(address), record, address)
     found = Endpoint("", node.name, node=node.name, addresses=(address,))
     engine.placed[found.qualified_name] = place

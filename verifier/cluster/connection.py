@@ -174,7 +174,7 @@ class ClusterConnection(ConnectionTerms):
         yield from has_address(end, self.is_ipv6, group)
         host = group.host
         yield end.has_host == (host is not None)
-        yield end.is_guarded == (host is not None and host.is_guarded)
+        yield end.denies_unmatched == (host is not None and host.denies_unmatched)
         yield end.has_failsafes == (host is not None and host.has_failsafes)
         if end is self.dst:
             for port, numbers in group.ports.items():

@@ -163,7 +163,7 @@ class Rules:
         end = self.view.ends[at]
         if isinstance(end, Node):
             host = end.host
-            return (end.name, host and (host.name, host.is_guarded, host.has_failsafes),
+            return (end.name, host and (host.name, host.denies_unmatched, host.has_failsafes),
                     at if self._reads_own(mine, direction) else -1)  # fmt: skip
         named = end.ports if direction is Direction.INGRESS and self.space.reads.names else ()
         node = end.node if self.space.reads.locality else ""
@@ -205,7 +205,7 @@ class Rules:
                 tiers.append(RowTier(
                     tuple(m for m, _ in found), tuple(rule for _, rule in found),
                     tier.unmatched if denies else None, isolating))  # fmt: skip
-        fallback = Action.DENY if host is not None and host.is_guarded else Action.ALLOW
+        fallback = Action.DENY if host is not None and host.denies_unmatched else Action.ALLOW
         return Row(direction, tuple(tiers), fallback, failsafes_of(host, direction))
 
     def _matchings(

@@ -143,8 +143,8 @@ class _Making:
         """The end on one node of every sort that rules distinguish; itself if they distinguish none."""
         if not self.reads.nodes or not is_open(end):
             return [end]
-        guarded = any(n.host is not None and n.host.is_guarded for n in universe.nodes)
-        known = Nodes(universe.nodes, guarded)
+        denying = any(n.host is not None and n.host.denies_unmatched for n in universe.nodes)
+        known = Nodes(universe.nodes, denying)
         sorts = placements(end, tuple(self.reads.conditions), known)
         placed = [one for one in sorts if isinstance(one, Endpoint)]
         have = {one.node for one in placed}

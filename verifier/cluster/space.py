@@ -295,7 +295,7 @@ class _Records:
 def _host(host: HostInterface | None) -> object:
     if host is None:
         return None
-    return host.name, tuple(sorted(host.labels.items())), host.is_guarded, host.has_failsafes
+    return host.name, tuple(sorted(host.labels.items())), host.denies_unmatched, host.has_failsafes
 
 
 def _runs(blocks: Iterable[AddressPeer], family: int) -> tuple[int, ...]:

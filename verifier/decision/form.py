@@ -92,7 +92,7 @@ def _vocabulary(policies: PolicySet, decision: DecisionIR) -> Iterator[str]:
         for policy in tier.policies:
             name = policy.title
             if policy.hosts != NEVER:
-                yield f"{name} guards host interfaces, which the tables do not"
+                yield f"{name} has host policy, which the tables do not"
             if not _has(v.bit_of, policy.subject, v.subject_bits):
                 yield f"the vocabulary lacks the subject of {name}"
             for direction in Direction:

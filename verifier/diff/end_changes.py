@@ -113,7 +113,7 @@ class EndQuery:
     def _verdict(self, policies: PolicySet) -> tuple[Term, Term]:
         """Hosts without default deny are open where no policy decides (E45)."""
         action, effects = self.situation.verdict(policies)
-        if self.is_host and not HostRules.of((self.before, self.after)).may_be_guarded:
+        if self.is_host and not HostRules.of((self.before, self.after)).may_deny_unmatched:
             open_ = z3.BitVecVal(ACTIONS.index(Action.ALLOW), action.size())
             action = z3.If(action == UNDECIDED, open_, action)
         return action, effects

@@ -134,7 +134,7 @@ def _asked(
 def _undecided(subject: Subject) -> tuple[Action, Decider]:
     """The default for a flow that no tier decides."""
     host = subject.host if isinstance(subject, Node) else None
-    if host is not None and host.is_guarded:
+    if host is not None and host.denies_unmatched:
         return Action.DENY, DeniedByHost(host.name)
     return NOT_ISOLATED.action, NOT_ISOLATED.decider
 

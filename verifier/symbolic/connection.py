@@ -84,7 +84,7 @@ class Connection(ConnectionTerms):
         src, dst = self.src, self.dst
         yield agree(src.node, dst.node, Attribute.LABEL)
         yield src.has_host == dst.has_host
-        yield src.is_guarded == dst.is_guarded
+        yield src.denies_unmatched == dst.denies_unmatched
         yield src.has_failsafes == dst.has_failsafes
 
     def _ends_of(self, reading: Reading, family: int, service: Service) -> tuple[End, End]:
@@ -144,7 +144,7 @@ class _Reader:
             return replace(node, host=None, speaks=True)
         labels = node.host.labels if node.host else {}
         host = HostInterface(
-            "host", labels, self._holds(end.is_guarded), self._holds(end.has_failsafes)
+            "host", labels, self._holds(end.denies_unmatched), self._holds(end.has_failsafes)
         )
         return replace(node, host=host, speaks=True)
 

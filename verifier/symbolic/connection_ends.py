@@ -29,7 +29,7 @@ _GROUP_OF_OPEN_HOSTS = ".cilium.io"
 class ConnectionEnd:
     """The terms of one end. An end that is neither a pod nor a node is an external address.
 
-    `has_host`: the node has a host interface; `is_guarded` and `has_failsafes` are of that interface.
+    `has_host`: the node has a host interface. `denies_unmatched` and `has_failsafes` are its own.
     """
 
     name: str
@@ -38,7 +38,7 @@ class ConnectionEnd:
     is_pod: Term
     is_node: Term
     has_host: Term
-    is_guarded: Term
+    denies_unmatched: Term
     has_failsafes: Term
     addresses: dict[int, Term]
 
@@ -85,24 +85,24 @@ class HostRules:
     Cilium, every node is a subject, open if no policy decides, once a policy selects nodes (E45).
     """
 
-    may_be_guarded: bool
+    may_deny_unmatched: bool
     is_every_node: bool
 
     @staticmethod
     def of(sets: Iterable[PolicySet]) -> "HostRules":
         """The host rules that follow from the policies that select host interfaces."""
-        guarding = [p for p in policies_of(sets) if p.hosts != NEVER]
-        opens = [p for p in guarding if p.kind.endswith(_GROUP_OF_OPEN_HOSTS)]
-        return HostRules(len(opens) < len(guarding), bool(opens))
+        of_hosts = [p for p in policies_of(sets) if p.hosts != NEVER]
+        opens = [p for p in of_hosts if p.kind.endswith(_GROUP_OF_OPEN_HOSTS)]
+        return HostRules(len(opens) < len(of_hosts), bool(opens))
 
     def asked_of(self, end: ConnectionEnd) -> Iterator[Term]:
         """Host interfaces belong to nodes, and are like those of the policies."""
         yield z3.Implies(end.has_host, end.is_node)
-        yield z3.Implies(z3.Or(end.is_guarded, end.has_failsafes), end.has_host)
+        yield z3.Implies(z3.Or(end.denies_unmatched, end.has_failsafes), end.has_host)
         if self.is_every_node:
             yield z3.Implies(end.is_node, end.has_host)
-        if not self.may_be_guarded:
-            yield z3.Not(z3.Or(end.is_guarded, end.has_failsafes))
+        if not self.may_deny_unmatched:
+            yield z3.Not(z3.Or(end.denies_unmatched, end.has_failsafes))
 
 
 def policies_of(sets: Iterable[PolicySet]) -> Iterator[Policy]:

@@ -85,7 +85,7 @@ class ConnectionTerms:
         self.tests = (*tests_of_all(self.sets), *tests_of_peers(self.peers))
         asked = {port for port in ports if isinstance(port, NamedPort)}
         self.named_ports = sorted_ports({*names_of_ports(self.sets), *asked})
-        self._guards_hosts = any(policy.hosts != NEVER for policy in policies_of(self.sets))
+        self._has_host_policy = any(policy.hosts != NEVER for policy in policies_of(self.sets))
         self.src, self.dst = self._end("source"), self._end("destination")
         self.is_same_pod = z3.Bool("one pod is both ends")
         self.is_on_src_node = z3.Bool("the destination is the source pod's node")
@@ -278,7 +278,7 @@ class ConnectionTerms:
         Policies apply to a host interface that no policy selects only if it has default deny.
         """
         end = self._subject(direction)
-        asked = z3.Or(self._guards_hosts, end.is_guarded)
+        asked = z3.Or(self._has_host_policy, end.denies_unmatched)
         host = z3.And(end.is_host, asked, z3.Not(self._is_failsafe(direction)))
         return z3.And(z3.Not(self._is_unasked(direction)), z3.Or(end.is_pod, host))
 
@@ -310,7 +310,7 @@ class ConnectionTerms:
         by_host, of_host = self._situations[direction, True].verdict(policies)
         nothing = z3.BitVecVal(0, self._any.effect_bits)
         allow, deny = (z3.BitVecVal(index, by_host.size()) for index in (ALLOW, DENY))
-        by_host = z3.If(by_host == UNDECIDED, z3.If(end.is_guarded, deny, allow), by_host)
+        by_host = z3.If(by_host == UNDECIDED, z3.If(end.denies_unmatched, deny, allow), by_host)
         decided = self.is_decided(direction)
         return (
             z3.If(decided, z3.If(end.is_pod, action, by_host), allow),

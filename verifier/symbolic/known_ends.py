@@ -131,7 +131,7 @@ def _group(members: tuple[Named, ...], sorts: Sorts, names: Sequence[NamedPort])
 
 def _signature(end: Named, sorts: Sorts, names: Sequence[NamedPort]) -> object:
     host = _host(end)
-    flags = None if host is None else (host.name, host.is_guarded, host.has_failsafes)
+    flags = None if host is None else (host.name, host.denies_unmatched, host.has_failsafes)
     return sorts.of(end), node_name(end), tuple(_numbers(end, names).items()), flags
 
 

@@ -101,8 +101,11 @@ def _ask(
         return GaveUp(solver.reason_unknown())
     model = Reading(solver.model())
     actions = {model.number(one[0]), model.number(other[0])}
-    is_guarded = actions == {UNDECIDED, ACTIONS.index(Action.ALLOW)}  # where an open one hides it
-    reader = _Reader(situation, model, is_guarded)
+    denies_unmatched = actions == {
+        UNDECIDED,
+        ACTIONS.index(Action.ALLOW),
+    }  # where an open one hides it
+    reader = _Reader(situation, model, denies_unmatched)
     return _confirmed(reader, before, after, ignore_effects)
 
 
@@ -134,7 +137,7 @@ class _Reader:
 
     situation: Situation
     read: Reading
-    is_guarded: bool
+    denies_unmatched: bool
 
     def flow(self) -> tuple[Flow, End, End]:
         """The flow, its subject and its peer."""
@@ -179,7 +182,7 @@ class _Reader:
     def _host(self, address: Address) -> Node:
         node = self._node(self.situation.subject, address)
         labels = node.host.labels if node.host else {}
-        host = HostInterface("host", labels, is_guarded=self.is_guarded)
+        host = HostInterface("host", labels, denies_unmatched=self.denies_unmatched)
         return Node(node.name, node.labels, node.addresses, host)
 
     def _ports(self, service: Service) -> tuple[ContainerPort, ...]:

@@ -37,14 +37,14 @@ _TEXT_OPERATORS = (Operator.STARTS_WITH, Operator.ENDS_WITH, Operator.CONTAINS)
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """The possible nodes. `guarded`: every node is under host policy, also an unknown one."""
+    """The possible nodes. `under_host_policy`: every node is under host policy, also an unknown one."""
 
     known: Sequence[Node] = ()
-    guarded: bool = False
+    under_host_policy: bool = False
 
     def new(self, name: str, labels: Mapping[str, str]) -> Node:
         """A node without a Node object."""
-        host = HostInterface(name) if self.guarded else None
+        host = HostInterface(name) if self.under_host_policy else None
         return Node(name, dict(labels), host=host)
 
 
@@ -195,7 +195,7 @@ def sort_on(end: End, node: Node | None, conditions: tuple[Condition, ...]) -> o
         return None
     truths = tuple(condition_holds(condition, seen) for condition in conditions)
     host = seen.host if isinstance(seen, Node) else None
-    return truths, host and (host.name if host.is_guarded else "", host.has_failsafes)
+    return truths, host and (host.name if host.denies_unmatched else "", host.has_failsafes)
 
 
 @lru_cache(maxsize=64)

@@ -47,7 +47,7 @@ class ConnectionClaims:
             yield from self._of_store(deed)
 
     def _keys(self, deed: Deed) -> Iterator[tuple[Bits, int]]:
-        """The keys of the current flow, in bits: as it is, and as the client sent it (`ct_front.h`).
+        """The keys of the current flow, in bits: as it is, and as the client sent it (`ct_pre_nat.h`).
 
         Either end may come first: any order finds the entry of both directions (`ct_key.h`).
         """

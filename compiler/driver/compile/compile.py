@@ -172,7 +172,7 @@ def host_endpoints(read: Read) -> dict[str, Span]:
 class Compiled:
     """The result of a compiler run. `findings` are all that did not stop it.
 
-    `policies` are as in Prepared; `guards_hosts`: some node may be a subject itself.
+    `policies` are as in Prepared; `has_host_policy`: some node may be a subject itself.
     """
 
     read: Read
@@ -181,7 +181,7 @@ class Compiled:
     emitted: Emitted
     proof: Proved
     policies: PolicySet
-    guards_hosts: bool
+    has_host_policy: bool
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from policyc.compiler.driver.compile.json_lines import json_text
-from policyc.compiler.frontend.cilium.hosts import guards_nodes
+from policyc.compiler.frontend.cilium.hosts import has_host_policy
 from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.hosts import HostEndpoint
 from policyc.ir.passes.lower_hosts import LowerHosts
@@ -46,7 +46,7 @@ NO_HOSTS = Hosts()
 
 def hosts_of(hosts: Iterable[HostEndpoint], policies: PolicySet) -> Hosts:
     """The host interfaces that were given, by name; every node if Cilium's policies select nodes."""
-    return Hosts(tuple(sorted(hosts, key=lambda host: host.name)), guards_nodes(policies))
+    return Hosts(tuple(sorted(hosts, key=lambda host: host.name)), has_host_policy(policies))
 
 
 def _interface_json(host: HostEndpoint) -> dict[str, Any]:

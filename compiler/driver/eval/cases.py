@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv6Address
 
-from policyc.compiler.frontend.cilium.hosts import guards_nodes
+from policyc.compiler.frontend.cilium.hosts import has_host_policy
 from policyc.ir.peers import AddressPeer, NodePeer, Peer, Where, leaves
 from policyc.ir.policy import NEVER, Condition, Direction, PolicySet, Rule
 from policyc.ir.semantics import as_seen, is_subject
@@ -54,7 +54,7 @@ def cases_of(
     if flow.src == flow.dst:
         return [flow], []
     subject = flow.src if _is_out(direction) else flow.dst
-    nodes = Nodes(known, is_node(subject) and is_open(subject) and guards_nodes(policies))
+    nodes = Nodes(known, is_node(subject) and is_open(subject) and has_host_policy(policies))
     conditions = tuple(_conditions_of_subjects(policies, subject))
     rules = tuple(_rules_of(policies, placements(subject, conditions, nodes), direction))
     own, other = ("src", "dst") if _is_out(direction) else ("dst", "src")

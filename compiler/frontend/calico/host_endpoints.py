@@ -104,7 +104,7 @@ def with_hosts(universe: Universe, hosts: Iterable[HostEndpoint], report: Report
         return universe
     nodes = {node.name: node for node in universe.nodes}
     for name, host in by_node.items():
-        nodes[name] = _guarded(nodes.get(name, Node(name)), host)
+        nodes[name] = _with_interface(nodes.get(name, Node(name)), host)
     endpoints = tuple(_on_node(endpoint, nodes) for endpoint in universe.endpoints)
     return replace(
         universe, endpoints=endpoints, nodes=tuple(nodes[name] for name in sorted(nodes))
@@ -124,8 +124,8 @@ def _one_each(hosts: Iterable[HostEndpoint], report: Report) -> dict[str, HostEn
     return found
 
 
-def _guarded(node: Node, host: HostEndpoint) -> Node:
-    interface = HostInterface(host.name, host.labels, host.is_guarded, has_failsafes=True)
+def _with_interface(node: Node, host: HostEndpoint) -> Node:
+    interface = HostInterface(host.name, host.labels, host.denies_unmatched, has_failsafes=True)
     return replace(node, addresses=node.addresses or host.addresses, host=interface)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 
 from policyc.compiler.frontend import codes
-from policyc.compiler.frontend.cilium.hosts import guards_nodes_by
+from policyc.compiler.frontend.cilium.hosts import is_host_policy
 from policyc.ir.diagnostics import Report
 from policyc.ir.peers import EndpointPeer, Leaf, NodePeer, leaves
 from policyc.ir.policy import Direction, Policy, PolicySet, Rule
@@ -58,7 +58,7 @@ def warn_missing_nodes(
 def _readers(policies: PolicySet) -> Iterator[_Reader]:
     """The parts that need Node objects: node peers, labels of pods' nodes, and nodes as subjects."""
     for policy in (policy for tier in policies.tiers for policy in tier.policies):
-        if guards_nodes_by(policy) or _reads_labels([policy.subject.condition, policy.hosts]):
+        if is_host_policy(policy) or _reads_labels([policy.subject.condition, policy.hosts]):
             yield _Reader(policy, policy.origin)
         for rule in (*policy.rules(Direction.INGRESS), *policy.rules(Direction.EGRESS)):
             found = _leaves(rule)

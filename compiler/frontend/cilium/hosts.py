@@ -9,19 +9,19 @@ from policyc.ir.universe import HostInterface, Universe
 _GROUP = ".cilium.io"
 
 
-def guards_nodes(policies: PolicySet) -> bool:
+def has_host_policy(policies: PolicySet) -> bool:
     """Whether every node is a subject, because some policy of Cilium's selects nodes."""
-    return any(guards_nodes_by(policy) for tier in policies.tiers for policy in tier.policies)
+    return any(is_host_policy(policy) for tier in policies.tiers for policy in tier.policies)
 
 
-def guards_nodes_by(policy: Policy) -> bool:
+def is_host_policy(policy: Policy) -> bool:
     """Whether it is a policy of Cilium's that selects nodes."""
     return policy.kind.endswith(_GROUP) and policy.hosts != NEVER
 
 
 def with_node_hosts(universe: Universe, policies: PolicySet) -> Universe:
     """The universe whose nodes are subjects; flows that no policy decides for them stay allowed."""
-    if not guards_nodes(policies):
+    if not has_host_policy(policies):
         return universe
     nodes = {
         node.name: node if node.host else replace(node, host=HostInterface(node.name))

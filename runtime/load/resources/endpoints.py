@@ -42,14 +42,14 @@ class Endpoints(Resource):
             endpoint_maps.write_classes(self.placed, self.tables.class_fields, classes)
 
     def _roster(self) -> Roster:
-        at, file, guarded = self.context, self.context.given.file, self.context.given.guarded
+        at, file, policy = self.context, self.context.given.file, self.context.given.host_policy
         return Roster(
             file.endpoints,
             at.devices,
             file.nodes if self.tables.reads_nodes else (),
             file.node,
             at.with_peers,
-            host_policy.with_addresses(guarded.host, file) if guarded else None,
+            host_policy.with_addresses(policy.host, file) if policy else None,
             pod_devices.namespace_ids(at.devices.values()),
             file.own_node if at.given.bundle.binds_own_node else None,
         )

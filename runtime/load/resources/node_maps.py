@@ -19,7 +19,7 @@ class FailsafePorts(Resource):
     def write(self, generation: Generation, work: Transaction) -> None:
         """Beside those of the generation before, by epoch."""
         at = self.context
-        wanted = at.given.guarded.failsafes if at.given.guarded else Failsafes()
+        wanted = at.given.host_policy.failsafes if at.given.host_policy else Failsafes()
         failsafes.write(at.pins, wanted, at.word.epoch, at.before_word.epoch, work.undo)
 
     def sweep(self, generation: Generation) -> None:

@@ -294,4 +294,4 @@ def test_executor_and_kernel_agree_on_uplinks_services_tunnel_and_snat(
     assert all(road.changed[hook] for hook in (*POD_HOOKS, "pc_from_uplink", "pc_to_uplink"))
     tunnelled = {hook for hook, verdict in road.verdicts if verdict == REDIRECT}
     assert tunnelled >= {"pc_from_uplink", "pc_to_uplink"}, "into the tunnel: requests and answers"
-    assert left["pc_ct4"] and left["pc_ct6"] and left["pc_masq_ends"]
+    assert left["pc_ct4"] and left["pc_ct6"] and left["pc_snat_entries"]

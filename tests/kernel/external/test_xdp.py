@@ -305,7 +305,7 @@ def test_a_packet_of_a_changed_endpoint_or_setting_passes_to_tc(talks: Talks) ->
         ("pc_state", 0, bytes(8), both),
         ("pc_node_ends", 0, bytes(40), both),
         ("pc_node_nums", 0, struct.pack("=I", 99), answers),
-        ("pc_outside", at("pc_outside", "tunnel"), bytes(4), requests),
+        ("pc_external", at("pc_external", "tunnel"), bytes(4), requests),
         ("pc_xdp_uplinks", at("pc_xdp_uplink", "mac"), bytes(6), both),
         ("pc_xdp_uplinks", at("pc_xdp_uplink", "own4"), bytes(32), requests),
     ):
@@ -320,7 +320,7 @@ def test_a_packet_of_a_changed_endpoint_or_setting_passes_to_tc(talks: Talks) ->
 
 
 def test_a_packet_to_a_snat_port_passes_to_tc(talks: Talks) -> None:
-    """PC_STATE_MASQ is set and the range holds the port."""
+    """PC_STATE_SNAT is set and the range holds the port."""
     uplink, seen = talks
     with bpf_syscall.obj_get(uplink.pins.map("pc_state")) as fd:
         (word,) = struct.unpack("=Q", bpf_syscall.map_lookup(fd, bytes(4), 8) or b"")
@@ -328,16 +328,16 @@ def test_a_packet_to_a_snat_port_passes_to_tc(talks: Talks) -> None:
     for low, high, verdict in ((NODE_PORT, NODE_PORT, PASS), (NODE_PORT + 1, 65535, TX)):
         ports = struct.pack("=II", low, high)
         with uplink.patched(0, masq, "pc_state"):
-            uplink.patch("pc_masq", 0, ports)
+            uplink.patch("pc_snat", 0, ports)
             for each in seen.values():
                 assert uplink.run(each.request)[0] == verdict
-    uplink.patch("pc_masq", 0, bytes(8))
+    uplink.patch("pc_snat", 0, bytes(8))
 
 
 def test_a_packet_to_a_removed_endpoint_passes_to_tc(talks: Talks) -> None:
     """The endpoint is removed, or its table entry holds another endpoint."""
     uplink, seen = talks
-    fields = uplink.layouts.struct("pc_row").fields
+    fields = uplink.layouts.struct("pc_backend").fields
     for field, value in (("state", b"\1"), ("id", bytes(4))):
         with uplink.rows(fields["id"], fields[field].offset, value):
             for each in seen.values():

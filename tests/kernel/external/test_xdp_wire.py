@@ -344,6 +344,6 @@ def test_a_note_says_that_xdp_has_no_effect_under_host_policy() -> None:
     notes: list[str] = []
     xdp.require_uplinks("auto", [UPLINK], True, notes.append)
     assert len(notes) == 1 and "under host policy" in notes[0]
-    for mode, is_guarded in ((None, True), ("auto", False)):
-        xdp.require_uplinks(mode, [UPLINK], is_guarded, notes.append)
+    for mode, has_host_policy in ((None, True), ("auto", False)):
+        xdp.require_uplinks(mode, [UPLINK], has_host_policy, notes.append)
     assert len(notes) == 1

@@ -272,8 +272,8 @@ CODE_FAULTS: tuple[CodeFault, ...] = (
         "what is denied passes",
         "cidr4",
         "policy_run.h",
-        "pc_ct_drop_front(flow);\n\t\treturn PC_DROP_POLICY;",
-        "pc_ct_drop_front(flow);\n\t\treturn PC_PASS;",
+        "pc_ct_drop_pre_nat(flow);\n\t\treturn PC_DROP_POLICY;",
+        "pc_ct_drop_pre_nat(flow);\n\t\treturn PC_PASS;",
     ),
     InHeader(
         "a connection decided again is of another epoch",

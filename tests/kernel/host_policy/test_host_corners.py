@@ -14,8 +14,8 @@ from tests.kernel.support.host_policy_frames import (
     comes,
     families,
     goes,
-    guarded,
     loaded,
+    under_host_policy,
 )
 from tests.kernel.support.node_under_test import (
     LOCAL,
@@ -45,7 +45,7 @@ pytestmark = pytest.mark.kernel
 def test_a_host_endpoint_without_a_device_is_found_by_its_addresses(
     node: NodeUnderTest, address: str
 ) -> None:
-    expected = guarded(interface="", addresses=["192.0.2.200", address])
+    expected = under_host_policy(interface="", addresses=["192.0.2.200", address])
     with pytest.raises(InputError, match="no uplink has") as refused:
         loaded(node, expected)
     assert "--uplink" in refused.value.hint
@@ -90,7 +90,7 @@ def test_external_packets_to_loopback_addresses_are_dropped(
     family = 6 if ":" in there else 4
     sent = frame(WORLD, NODE, tcp(4000, 80, SYN), family=family, daddr=there)
     odd = frame(WORLD, NODE, raw(TCP, b"\0\1"), family=family, daddr=there)
-    loaded(node, guarded().allow_ingress("world", "host", ANY))
+    loaded(node, under_host_policy().allow_ingress("world", "host", ANY))
     assert node.comes_in(sent) is None
     assert node.drops() == {"spoofed ip": 1}
     assert node.comes_in(odd) is None

@@ -18,8 +18,8 @@ from tests.kernel.support.host_policy_frames import (
     comes,
     families,
     goes,
-    guarded,
     loaded,
+    under_host_policy,
 )
 from tests.kernel.support.node_under_test import (
     DROP,
@@ -93,7 +93,7 @@ PORTS = [
 def test_a_client_reaches_allowed_ports_of_the_node(
     node: NodeUnderTest, family: int, there: Payload, back: Payload, other: Payload, port: Any
 ) -> None:
-    loaded(node, guarded().allow_ingress("world", "host", port))
+    loaded(node, under_host_policy().allow_ingress("world", "host", port))
     assert not goes(node, back, family), "an answer to nothing"
     for _ in range(3):
         assert comes(node, there, family)
@@ -107,7 +107,7 @@ def test_a_client_reaches_allowed_ports_of_the_node(
 def test_the_node_reaches_allowed_ports_of_external_hosts(
     node: NodeUnderTest, family: int, there: Payload, back: Payload, other: Payload, port: Any
 ) -> None:
-    loaded(node, guarded().allow_egress("host", "world", port))
+    loaded(node, under_host_policy().allow_egress("host", "world", port))
     assert not comes(node, back, family)
     for _ in range(3):
         assert goes(node, there, family)
@@ -120,7 +120,7 @@ def test_the_node_reaches_allowed_ports_of_external_hosts(
 def test_established_connections_pass_and_ended_ones_do_not(
     node: NodeUnderTest, family: int
 ) -> None:
-    loaded(node, guarded().allow_ingress("world", "host", tcp_port(80)))
+    loaded(node, under_host_policy().allow_ingress("world", "host", tcp_port(80)))
     for flags in (SYN, ACK, ACK):
         assert comes(node, tcp(4000, 80, flags), family)
         assert goes(node, tcp(80, 4000, flags | ACK), family)
@@ -132,7 +132,7 @@ def test_established_connections_pass_and_ended_ones_do_not(
 
 @families
 def test_echo_requests_are_decided_by_policy(node: NodeUnderTest, family: int) -> None:
-    loaded(node, guarded().allow_ingress("world", "host", PING4, PING6))
+    loaded(node, under_host_policy().allow_ingress("world", "host", PING4, PING6))
     assert comes(node, echo(family), family)
     assert goes(node, echo_reply(family), family)
     assert not goes(node, echo(family, 8), family)
@@ -188,7 +188,7 @@ def test_an_invalid_failsafe_port_is_refused(node: NodeUnderTest, ports: str) ->
 
 @families
 def test_errors_about_known_connections_pass(node: NodeUnderTest, family: int) -> None:
-    policy = guarded().allow_egress("host", "world", tcp_port(443))
+    policy = under_host_policy().allow_egress("host", "world", tcp_port(443))
     loaded(node, policy.allow_ingress("world", "host", udp_port(500)))
     syn = frame(NODE, WORLD, tcp(1000, 443, SYN), family=family)
     about = unreachable(family, inner(syn))
@@ -220,7 +220,7 @@ def test_arp_and_neighbour_discovery_pass(node: NodeUnderTest) -> None:
 def test_a_change_of_policy_ends_connections_that_it_denies(
     node: NodeUnderTest, family: int, first: str
 ) -> None:
-    policy = guarded().allow_ingress("world", "host", tcp_port(80))
+    policy = under_host_policy().allow_ingress("world", "host", tcp_port(80))
     loaded(node, policy)
     there, back = tcp(4000, 80, ACK), tcp(80, 4000, ACK)
     assert comes(node, tcp(4000, 80, SYN), family)
@@ -240,7 +240,7 @@ def test_a_change_of_policy_ends_connections_that_it_denies(
 def test_a_change_of_policy_ends_connections_that_the_node_opened(
     node: NodeUnderTest, family: int, first: str
 ) -> None:
-    policy = guarded().allow_egress("host", "world", tcp_port(443))
+    policy = under_host_policy().allow_egress("host", "world", tcp_port(443))
     loaded(node, policy)
     assert goes(node, tcp(4000, 443, SYN), family)
     assert comes(node, tcp(443, 4000, SYN | ACK), family)
@@ -258,7 +258,10 @@ def test_a_change_of_policy_ends_connections_that_the_node_opened(
 @families
 def test_forwarded_packets_are_not_decided_by_host_policy(node: NodeUnderTest, family: int) -> None:
     loaded(
-        node, guarded().allow_egress("a", "world", ANY).allow_ingress("world", "a", tcp_port(80))
+        node,
+        under_host_policy()
+        .allow_egress("a", "world", ANY)
+        .allow_ingress("world", "a", tcp_port(80)),
     )
     sent = frame(A, WORLD, udp(5000, 1234), family=family)
     assert node.sent_by("a", sent)
@@ -351,7 +354,7 @@ pieces = partial(two_pieces, WORLD, NODE, 5000)
 
 @families
 def test_fragments_follow_the_first(node: NodeUnderTest, family: int) -> None:
-    loaded(node, guarded().allow_ingress("world", "host", udp_port(500)))
+    loaded(node, under_host_policy().allow_ingress("world", "host", udp_port(500)))
 
     for frames, passes in ((pieces(500, family, 1), True), (pieces(501, family, 2), False)):
         assert [node.comes_in(each) is not None for each in frames] == [passes, passes]
@@ -360,7 +363,10 @@ def test_fragments_follow_the_first(node: NodeUnderTest, family: int) -> None:
 
 @families
 def test_packets_that_cannot_be_parsed_are_dropped(node: NodeUnderTest, family: int) -> None:
-    loaded(node, guarded().allow_ingress("world", "host", ANY).allow_egress("host", "world", ANY))
+    loaded(
+        node,
+        under_host_policy().allow_ingress("world", "host", ANY).allow_egress("host", "world", ANY),
+    )
     if family == 4:
         odd = raw(TCP, b"\0\1")
     else:
@@ -375,7 +381,9 @@ def test_packets_that_cannot_be_parsed_are_dropped(node: NodeUnderTest, family: 
 
 @families
 def test_a_pod_of_the_node_is_decided_as_any_client(node: NodeUnderTest, family: int) -> None:
-    policy = guarded().allow_egress("a", "world", ANY).allow_ingress("a", "host", tcp_port(80))
+    policy = (
+        under_host_policy().allow_egress("a", "world", ANY).allow_ingress("a", "host", tcp_port(80))
+    )
     loaded(node, policy)
     assert node.sent_by("a", frame(A, NODE, tcp(4000, 80, SYN), family=family))
     answer = frame(NODE, A, tcp(80, 4000, SYN | ACK), family=family)
@@ -386,7 +394,7 @@ def test_a_pod_of_the_node_is_decided_as_any_client(node: NodeUnderTest, family:
     assert not node.sent_by("b", frame(B, NODE, tcp(4001, 22, SYN), family=family)), (
         "b's own egress"
     )
-    loaded(node, guarded().allow_egress("a", "world", ANY))
+    loaded(node, under_host_policy().allow_egress("a", "world", ANY))
     assert not node.sent_by("a", frame(A, NODE, tcp(4000, 80, ACK), family=family))
 
 
@@ -403,7 +411,7 @@ def test_the_node_reaches_its_own_pods_and_is_answered(node: NodeUnderTest, fami
 def test_an_external_packet_with_an_address_of_the_node_is_dropped(
     node: NodeUnderTest, family: int
 ) -> None:
-    loaded(node, guarded().allow_ingress("world", "host", ANY))
+    loaded(node, under_host_policy().allow_ingress("world", "host", ANY))
     assert node.comes_in(frame(NODE, NODE, tcp(1, 80, SYN), family=family)) is None
     assert node.drops() == {"spoofed ip": 1}
 
@@ -414,7 +422,11 @@ def test_policy_decides_about_the_translated_port_of_a_service_on_the_node(
 ) -> None:
     external = service(externalIPs=[EXTERNAL.ip4, EXTERNAL.ip6])
     services = [external, *slices([NODE])]
-    loaded(node, guarded().allow_ingress("world", "host", tcp_port(TARGET)), services=services)
+    loaded(
+        node,
+        under_host_policy().allow_ingress("world", "host", tcp_port(TARGET)),
+        services=services,
+    )
     there = frame(WORLD, EXTERNAL, tcp(4000, PORT, SYN), family=family)
     came = frame(WORLD, EXTERNAL, tcp(4000, TARGET, SYN), family=family, daddr=NODE.address(family))
     back = frame(NODE, WORLD, tcp(TARGET, 4000, SYN | ACK), family=family)
@@ -424,7 +436,7 @@ def test_policy_decides_about_the_translated_port_of_a_service_on_the_node(
     for _ in range(2):
         assert node.comes_in(there) == came
         assert node.goes_out(back, pod=None) == known
-    loaded(node, guarded().allow_ingress("world", "host", tcp_port(PORT)))
+    loaded(node, under_host_policy().allow_ingress("world", "host", tcp_port(PORT)))
     assert node.goes_out(back, pod=None) == known, "asked about with the client's next packet"
     assert node.comes_in(there) is None
     assert node.goes_out(back, pod=None) is None
@@ -436,7 +448,7 @@ def test_policy_decides_about_the_translated_port_of_a_service_on_the_node(
 def test_a_pod_reaches_the_node_through_a_service_where_host_policy_allows(
     node: NodeUnderTest, family: int
 ) -> None:
-    policy = guarded().allow_egress("a", "world", ANY)
+    policy = under_host_policy().allow_egress("a", "world", ANY)
     services = [service(), *slices([NODE])]
     loaded(node, policy.allow_ingress("a", "host", tcp_port(TARGET)), services=services)
     there = frame(A, VIP, tcp(4000, PORT, SYN), family=family)
@@ -448,7 +460,7 @@ def test_a_pod_reaches_the_node_through_a_service_where_host_policy_allows(
         assert node.arrives("a", back, came_in=None) == frame(
             NODE, A, tcp(PORT, 4000, SYN | ACK), family=family, saddr=VIP.address(family)
         )
-    loaded(node, guarded().allow_egress("a", "world", ANY))
+    loaded(node, under_host_policy().allow_egress("a", "world", ANY))
     assert node.leaves("a", there) is None
 
 
@@ -476,7 +488,7 @@ def test_a_node_without_host_policy_is_unaffected(node: NodeUnderTest, family: i
     loaded(node)
     assert switch.read(node.pins.map("pc_state")).has_host
     assert not comes(node, tcp(4000, 80, SYN), family)
-    for policy in (node.policy(), guarded(node="node-2")):
+    for policy in (node.policy(), under_host_policy(node="node-2")):
         loaded(node, policy)
         assert not switch.read(node.pins.map("pc_state")).has_host
         assert comes(node, tcp(4000, 80, SYN), family)
@@ -496,11 +508,11 @@ def test_a_change_of_services_keeps_the_host_policy(node: NodeUnderTest, family:
 
 def test_without_uplinks_the_bundle_is_refused(node: NodeUnderTest) -> None:
     with pytest.raises(InputError, match="without an uplink nothing enforces"):
-        node.load(guarded())
+        node.load(under_host_policy())
     with pytest.raises(InputError, match="has host policy for eth7 of this node"):
-        loaded(node, guarded(interface="eth7"))
+        loaded(node, under_host_policy(interface="eth7"))
     assert node.status() is None
-    loaded(node, guarded(interface=UPLINK))
+    loaded(node, under_host_policy(interface=UPLINK))
 
 
 def test_status_shows_the_failsafe_ports(node: NodeUnderTest) -> None:
@@ -521,7 +533,7 @@ def test_status_shows_the_failsafe_ports(node: NodeUnderTest) -> None:
 
 @pytest.mark.parametrize("mode", ["clsact"])
 def test_host_policy_is_enforced_with_clsact(node: NodeUnderTest, mode: Any) -> None:
-    loaded(node, guarded().allow_ingress("world", "host", tcp_port(80)), mode=mode)
+    loaded(node, under_host_policy().allow_ingress("world", "host", tcp_port(80)), mode=mode)
     assert comes(node, tcp(4000, 80, SYN), 4)
     assert not comes(node, tcp(4000, 81, SYN), 4)
 

@@ -118,7 +118,7 @@ FAMILIES = (4, 6)
 SCHEMA = Path(__file__).parents[3] / "docs" / "schemas" / "node-event-v1.schema.json"
 ROOM = 262144 // (88 + 8)
 """Events that nobody has read, each with its header."""
-AT_ONCE = {"clients outside": 500, "a pod": 250}
+AT_ONCE = {"external clients": 500, "a pod": 250}
 """Events that such an owner may write without a pause, and in each second."""
 
 

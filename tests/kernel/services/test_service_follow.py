@@ -111,7 +111,7 @@ def _endpoint(backends: Backends, ident: int, key: bytes) -> Found:
 
 
 def n_rows(node: NodeUnderTest) -> int:
-    return service_tables.usage(node.pins)["pc_rows"][0]
+    return service_tables.usage(node.pins)["pc_backends"][0]
 
 
 @contextmanager

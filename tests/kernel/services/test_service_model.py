@@ -467,7 +467,7 @@ class Open(Choosing):
 
     def sent_to_pod(self, device: str, came_in: str, packet: Packet) -> Packet | None:
         known = self._find(packet).connection
-        if isinstance(known, Half) and known.is_front:
+        if isinstance(known, Half) and known.is_pre_nat:
             return packet
         return super().sent_to_pod(device, came_in, packet)
 

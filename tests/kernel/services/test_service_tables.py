@@ -78,7 +78,7 @@ def used(node: NodeUnderTest) -> tuple[int | None, ...]:
     found = node.status()
     assert found is not None
     counts = {each.name: each.used for each in found.maps}
-    return counts["pc_frontends"], counts["pc_rows"]
+    return counts["pc_frontends"], counts["pc_backends"]
 
 
 def test_the_tables_hold_the_services_in_force(node: NodeUnderTest) -> None:
@@ -94,7 +94,7 @@ def test_the_tables_hold_the_services_in_force(node: NodeUnderTest) -> None:
 
 def _snapshot(node: NodeUnderTest) -> tuple[object, ...]:
     rows, keys = [], []
-    with node.shared_map("pc_rows") as fd:
+    with node.shared_map("pc_backends") as fd:
         for place in range(16):
             raw = bpf_syscall.map_lookup(fd, place.to_bytes(4, "little"), 64) or b""
             rows.append(raw if raw[:4] != bytes(4) else b"")

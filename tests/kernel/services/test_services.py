@@ -461,7 +461,7 @@ def test_packets_to_a_removed_service_are_decided_by_policy(node: NodeUnderTest)
     found = node.status()
     assert found is not None
     used = {each.name: each.used for each in found.maps}
-    assert used["pc_frontends"] == used["pc_rows"] == 0
+    assert used["pc_frontends"] == used["pc_backends"] == 0
 
 
 def test_a_node_without_services_translates_nothing(node: NodeUnderTest) -> None:

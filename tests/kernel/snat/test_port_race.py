@@ -176,7 +176,7 @@ def test_a_connection_that_starts_on_two_cpus_gets_one_port(
                     assert left[0] == left[1]
 
     at_once([lambda: send(0), lambda: send(1)])
-    with node.shared_map("pc_masq_ends") as fd:
+    with node.shared_map("pc_snat_entries") as fd:
         info = bpf_syscall.map_info(fd)
         assert len(list(bpf_syscall.map_keys(fd, info.key_size))) <= 2 * len(PORTS) + 6
     assert node.drops() == {}

@@ -237,7 +237,7 @@ def test_one_snat_entry_without_its_pair_translates_nothing(
     if how == "expired":
         expire(node, key)
     else:
-        with node.shared_map("pc_masq_ends") as fd:
+        with node.shared_map("pc_snat_entries") as fd:
             bpf_syscall.map_delete(fd, key)
     given = answer(udp(53, port), family)
     assert node.comes_in(given) == given

@@ -7,7 +7,7 @@ import pytest
 
 from policyc.runtime.snat.snat import Masquerade
 from tests.kernel.support.fragments import two_pieces
-from tests.kernel.support.host_policy_frames import guarded
+from tests.kernel.support.host_policy_frames import under_host_policy
 from tests.kernel.support.node_under_test import (
     NODE,
     UPLINK,
@@ -41,8 +41,8 @@ from tests.kernel.support.table_policy import (
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])
-MAY = guarded().allow("a", "world", ANY).allow_egress("host", "world", ANY)
-MAY_NOT = guarded().allow("a", "world", ANY)
+MAY = under_host_policy().allow("a", "world", ANY).allow_egress("host", "world", ANY)
+MAY_NOT = under_host_policy().allow("a", "world", ANY)
 LOW, PORTS = 50007, range(50000, 50101)
 
 

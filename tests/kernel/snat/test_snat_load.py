@@ -113,7 +113,7 @@ def test_a_load_that_fails_reserves_nothing(
             loaded(node, ports=range(51000, 51010), excepted=("192.0.2.0/24",))
     assert reserved() == "8080,50000-50099"
     assert port_of(out(node, udp(4000, 53), 4), 4) in PORTS
-    with node.shared_map("pc_masq_not") as fd:
+    with node.shared_map("pc_snat_except") as fd:
         assert not list(reserved_ports_keys(fd))
 
 
@@ -273,7 +273,7 @@ def test_status_shows_the_snat_addresses_and_ports(node: NodeUnderTest) -> None:
         "first_port": 50000, "last_port": 50099, "excepted": ["10.0.0.0/8"],
         "addresses": {UPLINK: [NODE.ip4, NODE.ip6]},
     }  # fmt: skip
-    assert {each.name: each.used for each in found.maps}["pc_masq_ends"] == 2
+    assert {each.name: each.used for each in found.maps}["pc_snat_entries"] == 2
     console = Console(width=200, record=True)
     show(found, console)
     text = console.export_text()

@@ -55,7 +55,7 @@ STATE = {
     "crossed": 8192,
     "either": 16384,
     "is_translated": 512,
-    "is_front": 1024,
+    "is_pre_nat": 1024,
 }
 """What a connection of a model is, and its bit of enum pc_ct_state."""
 

@@ -166,7 +166,7 @@ class Twin:
         Both entries of a connection to a Service have its number.
         """
         places = {name: self.hooks.btf.place("pc_ct", "flow_id") for name in TABLES[:4]}
-        places |= {"pc_masq_ends": self.hooks.btf.place("pc_masq_end", "id")}
+        places |= {"pc_snat_entries": self.hooks.btf.place("pc_snat_entry", "id")}
 
         def numbers(contents: Contents) -> set[bytes]:
             return {

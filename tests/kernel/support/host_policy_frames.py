@@ -26,13 +26,13 @@ INTERFACE = {
 }  # fmt: skip
 
 
-def guarded(**interface: Any) -> TablePolicy:
+def under_host_policy(**interface: Any) -> TablePolicy:
     """Host policy in both directions: everything that no rule allows is denied."""
     return TablePolicy(pods=("a", "b", "c", "host"), host=INTERFACE | interface)
 
 
 def loaded(node: NodeUnderTest, policy: TablePolicy | None = None, **more: Any) -> None:
-    node.load(guarded() if policy is None else policy, uplinks=[UPLINK], **more)
+    node.load(under_host_policy() if policy is None else policy, uplinks=[UPLINK], **more)
 
 
 def comes(node: NodeUnderTest, payload: Payload, family: int, src: Host = WORLD) -> bool:

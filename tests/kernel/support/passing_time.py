@@ -10,7 +10,7 @@ from policyc.runtime.kernel.btf import Btf
 from policyc.runtime.kernel.pins import Pins
 
 TABLES = {
-    "pc_masq_ends": "pc_masq_end",
+    "pc_snat_entries": "pc_snat_entry",
     "pc_ct4": "pc_ct",
     "pc_ct4_new": "pc_ct",
     "pc_ct6": "pc_ct",

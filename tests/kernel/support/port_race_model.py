@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two CPUs that want one SNAT port, step by step, in every interleaving.
 
-Written from decisions/0030: one atomic operation of datapath/masq_whose.h is one step here. `Rival`
+Written from decisions/0030: one atomic operation of datapath/snat_owner.h is one step here. `Rival`
 is a CPU. `outcomes` runs two of them in all interleavings over one map entry.
 """
 
@@ -59,7 +59,7 @@ class Rival:
 
 
 def by_lock(cpu: Rival, place: Place) -> None:
-    """One step of pc_masq_take(). An entry has one state, and nothing else shows an earlier one."""
+    """One step of pc_snat_take(). An entry has one state, and nothing else shows an earlier one."""
     match cpu.at:
         case "look":
             if cpu.looks == LOOKS:

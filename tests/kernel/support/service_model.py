@@ -62,7 +62,7 @@ class Half(Connection):
     """The client's, on the other side."""
     flow: object = field(kw_only=True)
     """The same of both halves."""
-    is_front: bool = field(kw_only=True, default=False)
+    is_pre_nat: bool = field(kw_only=True, default=False)
     is_translated: bool = True
 
 
@@ -100,7 +100,7 @@ class ServiceModel(Model):
         """The pod's packet after the hook; `seen` is the packet that the kernel made."""
         found = self._find(packet)
         known = found.connection
-        if isinstance(known, Half) and known.is_front:
+        if isinstance(known, Half) and known.is_pre_nat:
             if found.is_reply:
                 return None
             return self._to_service(device, mac, packet, seen, found)
@@ -124,7 +124,7 @@ class ServiceModel(Model):
         known = found.connection
         if not isinstance(known, Half):
             return self._whole(packet, self.to_pod(device, came_in, packet))
-        if known.is_front:
+        if known.is_pre_nat:
             return None
         if not found.is_reply:
             return self._whole(packet, self.to_pod(device, came_in, packet))
@@ -146,7 +146,7 @@ class ServiceModel(Model):
         known = found.connection
         if not isinstance(known, Half):
             return self._whole(packet, self.node_to_pod(device, packet))
-        if known.is_front or (found.is_reply and not known.place.goes_on):
+        if known.is_pre_nat or (found.is_reply and not known.place.goes_on):
             return None
         if not found.is_reply:
             return self._whole(packet, self.node_to_pod(device, packet))
@@ -257,7 +257,7 @@ class ServiceModel(Model):
             back,
             opened=packet.conversation,
             port=translated.sport,
-            is_front=True,
+            is_pre_nat=True,
             opening=False,
         )
         return translated

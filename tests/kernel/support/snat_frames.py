@@ -83,19 +83,19 @@ def out(node: NodeUnderTest, payload: Payload, family: int, pod: str = "a") -> b
 
 def ends(node: NodeUnderTest) -> dict[bytes, dict[str, bytes]]:
     """Both SNAT entries of every connection."""
-    with node.shared_map("pc_masq_ends") as fd:
+    with node.shared_map("pc_snat_entries") as fd:
         info = bpf_syscall.map_info(fd)
         keys = list(bpf_syscall.map_keys(fd, info.key_size))
         values = {key: bpf_syscall.map_lookup(fd, key, info.value_size) for key in keys}
-    layout = node.layout("pc_masq_end")
+    layout = node.layout("pc_snat_entry")
     return {key: layout.unpack(value) for key, value in values.items() if value is not None}
 
 
 def expire(node: NodeUnderTest, *keys: bytes) -> None:
     """Let these, or all, have been silent for too long."""
-    field = node.layout("pc_masq_end").fields["expires"]
+    field = node.layout("pc_snat_entry").fields["expires"]
     at, size = field.offset, field.size
-    with node.shared_map("pc_masq_ends") as fd:
+    with node.shared_map("pc_snat_entries") as fd:
         length = bpf_syscall.map_info(fd).value_size
         for key in keys or tuple(ends(node)):
             value = bytearray(bpf_syscall.map_lookup(fd, key, length) or b"")

@@ -87,14 +87,14 @@ class Kernel:
     def rest(self, seconds: float) -> None:
         """Time passes: so much since the last call, however long that was."""
         now = time.monotonic()
-        tables = {"pc_masq_ends": "pc_masq_end"}
+        tables = {"pc_snat_entries": "pc_snat_entry"}
         let_pass(self.node.pins, self.node.objects, seconds - (now - self._at), tables)
         self._at = now
 
     def remembered(self) -> set[tuple[Side, str, int]]:
         """What answers find: under the node's address and port, whose it is; and no expired ones."""
-        entry = self.node.layout("pc_masq_key")
-        end = self.node.layout("pc_masq_end")
+        entry = self.node.layout("pc_snat_key")
+        end = self.node.layout("pc_snat_entry")
         found = set()
         for _, key, value, at in self._halves():
             (expires,) = struct.unpack_from("=Q", value, at)
@@ -109,8 +109,8 @@ class Kernel:
         return found
 
     def _halves(self) -> Iterator[tuple[int, bytes, bytearray, int]]:
-        at = self.node.layout("pc_masq_end").fields["expires"].offset
-        with self.node.shared_map("pc_masq_ends") as fd:
+        at = self.node.layout("pc_snat_entry").fields["expires"].offset
+        with self.node.shared_map("pc_snat_entries") as fd:
             info = bpf_syscall.map_info(fd)
             for key in list(bpf_syscall.map_keys(fd, info.key_size)):
                 value = bytearray(bpf_syscall.map_lookup(fd, key, info.value_size) or b"")

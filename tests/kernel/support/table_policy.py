@@ -68,7 +68,7 @@ class TablePolicy:
     egress: dict[tuple[int, int], list[Service]] = field(default_factory=dict)
     ingress: dict[tuple[int, int], list[Service]] = field(default_factory=dict)
     host: dict[str, Any] | None = None
-    """Its interface in hosts.json, where the node is guarded; its row is that of the pod `host`."""
+    """The interface in hosts.json of a node under host policy. Its row is that of the pod `host`."""
 
     def number(self, name: str) -> int:
         return WORLD if name == "world" else 1 + self.pods.index(name)

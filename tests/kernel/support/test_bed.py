@@ -147,8 +147,8 @@ def contents(node: NodeUnderTest) -> dict[str, Content]:
 
 
 USED = {
-    "pc_ct4", "pc_place4", "pc_place4_new", "pc_drops", "pc_scratch", "pc_state", "pc_masq",
-    "pc_masq_ends", "pc_frontends", "pc_rows", "pc_choices", "pc_policy",
+    "pc_ct4", "pc_place4", "pc_place4_new", "pc_drops", "pc_scratch", "pc_state", "pc_snat",
+    "pc_snat_entries", "pc_frontends", "pc_backends", "pc_choices", "pc_policy",
 }  # fmt: skip
 """What `use` leaves otherwise than a first load does."""
 

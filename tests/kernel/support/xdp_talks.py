@@ -183,7 +183,7 @@ class Uplink:
     @contextmanager
     def rows(self, ident: Field, at: int, value: bytes) -> Iterator[None]:
         """As `patched`, of rows that are somebody's: those of nobody stay, as there are many."""
-        with self.silence(), bpf_syscall.obj_get(self.pins.map("pc_rows")) as fd:
+        with self.silence(), bpf_syscall.obj_get(self.pins.map("pc_backends")) as fd:
             was: dict[bytes, bytes] = {}
             for place in range(64):
                 key = struct.pack("=I", place)

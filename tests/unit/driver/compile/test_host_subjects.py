@@ -37,7 +37,7 @@ from policyc.runtime.endpoints.endpoints import (
 from policyc.runtime.errors import InputError
 from policyc.runtime.policy.host_policy import (
     groups_of,
-    guarded_host,
+    host_subject,
     require_uplinks,
 )
 from policyc.runtime.policy.tables import PolicyTables
@@ -91,17 +91,17 @@ def written(folder: Path, text: str, *options: str) -> Path:
 
 def test_a_bundle_says_which_nodes_are_subjects(tmp_path: Path) -> None:
     bundle = read_bundle(written(tmp_path, HOSTS))
-    found = guarded_host(bundle, EndpointsFile("node-1", (), (NODE,)))
+    found = host_subject(bundle, EndpointsFile("node-1", (), (NODE,)))
     assert found is not None
     assert (found.name, found.labels, found.interface) == ("n1", {"role": "edge"}, "eth0")
     assert found.has_failsafes
     assert found.record(NODE.addresses[0]).node_labels == {"zone": "a"}
-    assert guarded_host(bundle, EndpointsFile("node-2", ())) is None
+    assert host_subject(bundle, EndpointsFile("node-2", ())) is None
 
 
 def test_cilium_guards_every_node_and_knows_no_failsafe_ports(tmp_path: Path) -> None:
     bundle = read_bundle(written(tmp_path, CILIUM))
-    found = guarded_host(bundle, EndpointsFile("node-7", (), (NodeRecord("node-7", {}, ()),)))
+    found = host_subject(bundle, EndpointsFile("node-7", (), (NodeRecord("node-7", {}, ()),)))
     assert found is not None
     assert (found.name, found.has_failsafes, found.failsafes.inbound) == ("node-7", False, ())
 
@@ -109,7 +109,7 @@ def test_cilium_guards_every_node_and_knows_no_failsafe_ports(tmp_path: Path) ->
 def test_a_node_whose_labels_nobody_says_is_not_guarded_in_silence(tmp_path: Path) -> None:
     bundle = read_bundle(written(tmp_path, CILIUM))
     with pytest.raises(InputError, match="has no labels of it") as refused:
-        guarded_host(bundle, EndpointsFile("node-7", (), (NODE,)))
+        host_subject(bundle, EndpointsFile("node-7", (), (NODE,)))
     assert "under `nodes`" in refused.value.hint
 
 
@@ -138,7 +138,7 @@ def test_bundles_of_one_node_guard_it(tmp_path: Path, how: str) -> None:
         out = written(tmp_path, HOSTS, *cluster, "--all-nodes") / "nodes" / "node-1"
     assert json.loads((out / "hosts.json").read_text())["interfaces"][0]["node"] == "node-1"
     bundle = read_bundle(out)
-    found = guarded_host(bundle, EndpointsFile("node-1", (), (NODE,)))
+    found = host_subject(bundle, EndpointsFile("node-1", (), (NODE,)))
     assert found is not None
     place = PolicyTables(bundle).place_host(
         found.record(NODE.addresses[0]), NODE, NODE.addresses[0]
@@ -150,7 +150,7 @@ def test_a_host_endpoint_among_the_clusters_objects_counts(tmp_path: Path) -> No
     host, policy = HOSTS.split("---\n")
     (tmp_path / "cluster.yaml").write_text(f"{CLUSTER}---\n{host}")
     bundle = written(tmp_path, policy, "--cluster", str(tmp_path / "cluster.yaml"))
-    assert guarded_host(read_bundle(bundle), EndpointsFile("node-1", (), (NODE,)))
+    assert host_subject(read_bundle(bundle), EndpointsFile("node-1", (), (NODE,)))
 
 
 def test_a_second_run_with_a_cache_has_the_same_hosts(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_a_second_run_with_a_cache_has_the_same_hosts(tmp_path: Path) -> None:
 def test_a_guarded_node_needs_its_uplinks(
     tmp_path: Path, uplinks: tuple[str, ...], problem: str
 ) -> None:
-    host = guarded_host(read_bundle(written(tmp_path, HOSTS)), EndpointsFile("node-1", ()))
+    host = host_subject(read_bundle(written(tmp_path, HOSTS)), EndpointsFile("node-1", ()))
     assert host is not None
     if problem:
         with pytest.raises(InputError, match=problem) as refused:

@@ -157,7 +157,7 @@ def test_effects_that_depend_on_what_is_not_known_are_left_out() -> None:
 
 
 def test_a_guarded_host_interface_denies_what_no_policy_selects() -> None:
-    host = replace(NODE, host=HostInterface("eth0", is_guarded=True))
+    host = replace(NODE, host=HostInterface("eth0", denies_unmatched=True))
     found = answer(policies(), Flow(OUTSIDE, host, TCP, 4))
     assert found.ingress.to_json() == {
         "verdict": "deny",
@@ -175,6 +175,6 @@ def test_a_source_port_matters_at_a_host_interface_too() -> None:
 def test_effects_and_host_interfaces_are_in_the_schema() -> None:
     validator = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text()))
     limited = rule(log=True, limit=Limit(10, 20))
-    host = replace(NODE, host=HostInterface("eth0", is_guarded=True))
+    host = replace(NODE, host=HostInterface("eth0", denies_unmatched=True))
     for end in (WEB, host):
         validator.validate(answer(policies(limited), Flow(OUTSIDE, end, TCP, 4)).to_json())

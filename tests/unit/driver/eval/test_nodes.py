@@ -140,7 +140,7 @@ def test_any_node_may_be_guarded_by_cilium_s_policies(src: End) -> None:
 
 
 def test_a_host_interface_of_a_known_node_may_be_the_end_s() -> None:
-    guarded = replace(N1, host=HostInterface("eth0", {"hep": "a"}, is_guarded=True))
+    guarded = replace(N1, host=HostInterface("eth0", {"hep": "a"}, denies_unmatched=True))
     flow = Flow(HOST, OUTSIDE, Service(6, 80), 4)
     assert answer(PolicySet(()), flow, (guarded,)).verdict == "unknown"
     assert answer(PolicySet(()), flow, (N1,)).verdict == "allow"

@@ -190,7 +190,9 @@ def test_a_host_endpoint_guards_its_node_wherever_it_stands(is_in_cluster: bool)
     cluster = [node, pod, *([host] if is_in_cluster else [])]
     policies, universe = together([BY_LABEL, *([] if is_in_cluster else [host])], cluster)
     (found,) = universe.nodes
-    assert found.host == HostInterface("h", {"set": "good"}, is_guarded=True, has_failsafes=True)
+    assert found.host == HostInterface(
+        "h", {"set": "good"}, denies_unmatched=True, has_failsafes=True
+    )
     assert [str(address) for address in found.addresses] == ["10.9.0.1"]
     assert universe.endpoints[0].its_node == found
     assert only_policy(policies).hosts is not None

@@ -34,7 +34,9 @@ def made(folder: Path, nodes: dict[str, Sequence[str]]) -> EndpointsFile:
 
 
 def test_each_family_is_sent_from_the_nodes_first_address(file: EndpointsFile) -> None:
-    found = read(["10.96.0.0/12", "fd96::/112", "10.96.0.0/12"], file, ["up0"], is_guarded=False)
+    found = read(
+        ["10.96.0.0/12", "fd96::/112", "10.96.0.0/12"], file, ["up0"], has_host_policy=False
+    )
     assert [(str(each.to), str(each.source)) for each in found] == [
         ("10.96.0.0/12", "192.0.2.1"),
         ("fd96::/112", "2001:db8::1"),
@@ -42,7 +44,7 @@ def test_each_family_is_sent_from_the_nodes_first_address(file: EndpointsFile) -
 
 
 def test_without_the_option_there_are_none(file: EndpointsFile) -> None:
-    assert read([], file, [], is_guarded=True) == ()
+    assert read([], file, [], has_host_policy=True) == ()
 
 
 @pytest.mark.parametrize(
@@ -61,22 +63,22 @@ def test_without_the_option_there_are_none(file: EndpointsFile) -> None:
 )
 def test_what_is_no_range_of_services_is_refused(file: EndpointsFile, cidr: str, why: str) -> None:
     with pytest.raises(InputError, match=why) as caught:
-        read([cidr], file, ["up0"], is_guarded=False)
+        read([cidr], file, ["up0"], has_host_policy=False)
     assert f"--service-cidr {cidr}" in str(caught.value) and caught.value.hint
 
 
 def test_a_family_without_an_address_of_the_node_is_refused(tmp_path: Path) -> None:
     alone = made(tmp_path, {"one": ("192.0.2.1",)})
-    assert read(["10.96.0.0/12"], alone, [], is_guarded=False)
+    assert read(["10.96.0.0/12"], alone, [], has_host_policy=False)
     with pytest.raises(InputError, match="no IPv6 address of this node"):
-        read(["fd96::/112"], alone, [], is_guarded=False)
+        read(["fd96::/112"], alone, [], has_host_policy=False)
 
 
 def test_other_nodes_need_an_uplink(file: EndpointsFile) -> None:
     with pytest.raises(InputError, match="need an --uplink"):
-        read(["10.96.0.0/12"], file, [], is_guarded=False)
+        read(["10.96.0.0/12"], file, [], has_host_policy=False)
 
 
 def test_a_guarded_node_has_none(file: EndpointsFile) -> None:
     with pytest.raises(InputError, match="this node is under host policy"):
-        read(["10.96.0.0/12"], file, ["up0"], is_guarded=True)
+        read(["10.96.0.0/12"], file, ["up0"], has_host_policy=True)

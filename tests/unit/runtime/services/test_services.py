@@ -301,7 +301,7 @@ def test_the_parts_of_a_frontend() -> None:
     inside, outside, _ = (numbers_of(each)[:6] for each in want.frontends.values())
     assert inside == (0, 3, 3, 0, 0, 0)
     assert outside == (3, 3, 6, 2, LOCAL | services.NODE_PORT, 0)
-    ends = [BACKENDS.layout.raw(table.entries[place], "backend")[:4] for place in want.choices]
+    ends = [BACKENDS.layout.raw(table.entries[place], "addr")[:4] for place in want.choices]
     assert [end[3] for end in ends] == [1, 2, 3, 1, 2, 3, 1, 3]
     assert want.choices[3] == want.choices[6] and want.choices[5] == want.choices[7], "one row each"
 

@@ -222,7 +222,7 @@ def records() -> None:
         Action.ALLOW, (ANY_PEER,), (AnyService(),), HERE, own=AddressPeer(ip_network("10.2.0.0/16"))
     )
     template = Endpoint("n", "p", {"app": "a"}, is_template=True, addresses_known=False)
-    interface = HostInterface("h", is_guarded=True, has_failsafes=True)
+    interface = HostInterface("h", denies_unmatched=True, has_failsafes=True)
     node = Node("n1", {}, (ip_address("10.9.0.1"),), interface)
     ssh = Rule(Action.ALLOW, (ANY_PEER,), (PortRange(Protocol.TCP, 22, 22),), HERE)
     guard = replace(isolating("guard", NO_ENDPOINT), hosts=ALWAYS)

@@ -141,7 +141,7 @@ def test_a_flow_that_is_only_logged_leaves_a_guarded_host_closed() -> None:
         tier.policies[0], ingress=(replace(rule(ANY_PEER), action=Action.LOG),), egress=()
     )
     policies = PolicySet((replace(tier, policies=(policy,)),))
-    host = HostInterface("eth0", is_guarded=True)
+    host = HostInterface("eth0", denies_unmatched=True)
     node = Node("n1", addresses=(ip_address("192.0.2.1"),), host=host)
     found = verdict(policies, Flow(ip_address("203.0.113.1"), node, Service(6, 80), 4, 40000))
     assert found.ingress.action is Action.DENY

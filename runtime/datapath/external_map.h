@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* outside_map.h - the cluster's nodes, and how they forward packets of external clients.
- * Gives pc_node_at(), pc_node_of(), pc_is_same_node(), pc_outside_now(). Written by the loader
+/* external_map.h - the cluster's nodes, and how they forward packets of external clients.
+ * Gives pc_node_at(), pc_node_of(), pc_is_same_node(), pc_external_now(). Written by the loader
  * (runtime/load/cluster_nodes.py); only hooks read.
  */
 #pragma once
@@ -53,12 +53,12 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_node_ends SEC(".maps");
 
-enum pc_way_back { PC_BACK_TUNNEL = 0, PC_BACK_DSR };
+enum pc_return_path { PC_BACK_TUNNEL = 0, PC_BACK_DSR };
 
 /* The configuration of the last load. */
-struct pc_outside {
+struct pc_external {
 	__u32 tunnel;               /* its device; 0: none */
-	__u32 way_back;             /* default for Services that set none (way_back.h) */
+	__u32 return_path;          /* default for Services that set none (return_path.h) */
 	__u32 uplink[PC_UPLINKS];   /* their devices; 0: end of the list */
 	__u32 past[PC_UPLINKS];     /* uplinks of the fast path (forward_out.h), at indices that
 				       stay the same in each load; 0: none */
@@ -70,9 +70,9 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct pc_outside);
+	__type(value, struct pc_external);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} pc_outside SEC(".maps");
+} pc_external SEC(".maps");
 
 /* The number of a node's address; NULL: no node has it. */
 static __always_inline const __u32 *pc_node_at(__u8 family, const struct pc_addr6 *addr)
@@ -105,15 +105,15 @@ static __always_inline bool pc_is_same_node(__u32 number, __u32 other)
 	return one && two && one->end_number == two->end_number;
 }
 
-static __always_inline const struct pc_outside *pc_outside_now(void)
+static __always_inline const struct pc_external *pc_external_now(void)
 {
 	__u32 zero = 0;
 
-	return bpf_map_lookup_elem(&pc_outside, &zero);
+	return bpf_map_lookup_elem(&pc_external, &zero);
 }
 
 /* The address that an external client uses for a Service. For a node port: the address of the node
- * that the client came to. `service` is the row's address, and `node` the connection's.
+ * that the client came to. `service` is the backend's address, and `node` the connection's.
  */
 static __always_inline const struct pc_addr6 *pc_as_known(const struct pc_addr6 *service,
 							  __u8 family, __u32 node)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* masq_icmp.h - ICMP errors about packets with SNAT, in both directions.
- * Gives pc_masq_error_in(), pc_masq_error_out(), pc_masq_may_report(). The quoted packet is
+/* snat_icmp.h - ICMP errors about packets with SNAT, in both directions.
+ * Gives pc_snat_error_in(), pc_snat_error_out(), pc_snat_may_report(). The quoted packet is
  * translated to what the receiver of the error has sent.
  */
 #pragma once
-#include "masq.h"
+#include "snat.h"
 #include "nat_icmp.h"
-#include "outside.h"
+#include "external.h"
 
 /* Reads the packet that the error quotes, if it has ports. Verified once, on its own. */
-__noinline int pc_masq_quote(struct __sk_buff *skb, struct pc_flow *flow, struct pc_quoted *quoted)
+__noinline int pc_snat_quote(struct __sk_buff *skb, struct pc_flow *flow, struct pc_quoted *quoted)
 {
 	__u32 at;
 
@@ -22,9 +22,9 @@ __noinline int pc_masq_quote(struct __sk_buff *skb, struct pc_flow *flow, struct
 }
 
 /* The other end's port does not change. */
-static __always_inline bool pc_masq_quoted_echo(struct __sk_buff *skb, const struct pc_flow *flow,
+static __always_inline bool pc_snat_quoted_echo(struct __sk_buff *skb, const struct pc_flow *flow,
 						const struct pc_quoted *quoted,
-						const struct pc_masq_end *to)
+						const struct pc_snat_entry *to)
 {
 	bool is4 = flow->t.family == PC_IPV4, is_source = quoted->is_reply;
 	__u32 ip = flow->l4 + PC_ICMP_HEADER, at = ip;
@@ -45,24 +45,24 @@ static __always_inline bool pc_masq_quoted_echo(struct __sk_buff *skb, const str
 }
 
 /* Translates the source of the quoted packet if `is_reply`, else its destination (nat_icmp.h). */
-__noinline int pc_masq_requote(struct __sk_buff *skb, struct pc_flow *flow,
-			       const struct pc_quoted *quoted, const struct pc_masq_end *to)
+__noinline int pc_snat_requote(struct __sk_buff *skb, struct pc_flow *flow,
+			       const struct pc_quoted *quoted, const struct pc_snat_entry *to)
 {
 	struct pc_addr6 addr;
 
 	if (!flow || !quoted || !to)
 		return false;
 	if (pc_is_icmp(&quoted->t))
-		return pc_masq_quoted_echo(skb, flow, quoted, to);
+		return pc_snat_quoted_echo(skb, flow, quoted, to);
 	addr = to->addr;
 	return pc_nat_quoted(skb, flow, quoted, &addr, to->port,
 			     quoted->is_reply ? quoted->t.dport : quoted->t.sport);
 }
 
-static __always_inline struct pc_masq_key pc_masq_quoted_key(const struct pc_quoted *quoted,
+static __always_inline struct pc_snat_key pc_snat_quoted_key(const struct pc_quoted *quoted,
 							     bool is_out)
 {
-	return (struct pc_masq_key){
+	return (struct pc_snat_key){
 	    .here = is_out ? quoted->t.saddr : quoted->t.daddr,
 	    .there = is_out ? quoted->t.daddr : quoted->t.saddr,
 	    .port = is_out ? quoted->t.sport : quoted->t.dport,
@@ -74,49 +74,49 @@ static __always_inline struct pc_masq_key pc_masq_quoted_key(const struct pc_quo
 }
 
 /* An error from outside about a pod's packet. The quoted packet gets the pod's source back, so the
- * pod's hook finds its connection. PC_MASQ_NOT also for errors about the node's own packets.
+ * pod's hook finds its connection. PC_SNAT_NOT also for errors about the node's own packets.
  */
-__noinline int pc_masq_error_in(struct __sk_buff *skb, struct pc_flow *flow)
+__noinline int pc_snat_error_in(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	struct pc_quoted quoted = {.is_reply = true};
-	struct pc_masq_key key;
-	struct pc_masq_end *end;
+	struct pc_snat_key key;
+	struct pc_snat_entry *end;
 
-	if (!flow || !pc_masq_quote(skb, flow, &quoted) ||
+	if (!flow || !pc_snat_quote(skb, flow, &quoted) ||
 	    !pc_addr_eq(&quoted.t.saddr, &flow->t.daddr))
-		return PC_MASQ_NOT;
-	key = pc_masq_quoted_key(&quoted, true);
-	end = pc_masq_find(flow, &key);
-	if (!end || !pc_masq_holds(flow, end, &end->addr, &key.there))
-		return PC_MASQ_NOT;
+		return PC_SNAT_NOT;
+	key = pc_snat_quoted_key(&quoted, true);
+	end = pc_snat_find(flow, &key);
+	if (!end || !pc_snat_holds(flow, end, &end->addr, &key.there))
+		return PC_SNAT_NOT;
 	if (end->port == key.port && pc_addr_eq(&end->addr, &key.here))
-		return PC_MASQ_NOT; /* a packet of the node itself */
+		return PC_SNAT_NOT; /* a packet of the node itself */
 	if (pc_is_stranger(flow))
 		return PC_DROP_SPOOFED_IP;
 	flow->partial = pc_partial_of(skb, flow);
-	if (!pc_masq_requote(skb, flow, &quoted, end) ||
+	if (!pc_snat_requote(skb, flow, &quoted, end) ||
 	    !pc_nat_addr(skb, flow, PC_NAT_DST, &flow->t.daddr, &end->addr))
 		return PC_DROP_MALFORMED;
-	return end->device ? PC_PASS : PC_MASQ_NOT;
+	return end->device ? PC_PASS : PC_SNAT_NOT;
 }
 
 /* An error of a pod, or of the node's stack, about an answer to a pod. The quoted packet gets the
  * destination that it had on the wire. A pod's own source address becomes the node's, too.
  */
-__noinline int pc_masq_error_out(struct __sk_buff *skb, struct pc_flow *flow)
+__noinline int pc_snat_error_out(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	struct pc_quoted quoted = {};
-	struct pc_masq_key key;
-	struct pc_masq_end *end;
+	struct pc_snat_key key;
+	struct pc_snat_entry *end;
 
-	if (!flow || !pc_masq_quote(skb, flow, &quoted))
-		return PC_MASQ_NOT;
-	key = pc_masq_quoted_key(&quoted, false);
-	end = pc_masq_find(flow, &key);
-	if (!end || !pc_masq_leaves(flow, end, &key))
-		return PC_MASQ_NOT;
+	if (!flow || !pc_snat_quote(skb, flow, &quoted))
+		return PC_SNAT_NOT;
+	key = pc_snat_quoted_key(&quoted, false);
+	end = pc_snat_find(flow, &key);
+	if (!end || !pc_snat_leaves(flow, end, &key))
+		return PC_SNAT_NOT;
 	flow->partial = pc_partial_of(skb, flow);
-	if (!pc_masq_requote(skb, flow, &quoted, end))
+	if (!pc_snat_requote(skb, flow, &quoted, end))
 		return PC_DROP_MALFORMED;
 	if (!pc_addr_eq(&flow->t.saddr, &key.here))
 		return PC_PASS;
@@ -127,7 +127,7 @@ __noinline int pc_masq_error_out(struct __sk_buff *skb, struct pc_flow *flow)
 /* An error without translation. It may leave under a pod's address to excepted networks, and about
  * connections that were opened from outside. A Service may already have given it another source.
  */
-__noinline int pc_masq_may_report(struct __sk_buff *skb, struct pc_flow *flow)
+__noinline int pc_snat_may_report(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	struct pc_quoted quoted = {};
 	struct pc_ct *ct;
@@ -139,9 +139,9 @@ __noinline int pc_masq_may_report(struct __sk_buff *skb, struct pc_flow *flow)
 		      ? !bpf_skb_load_bytes(skb, PC_IP4_SADDR_AT, &flow->t.saddr, 4)
 		      : !bpf_skb_load_bytes(skb, PC_IP6_SADDR_AT, &flow->t.saddr, 16);
 	pc_endpoint_at(flow->t.family, &flow->t.saddr, &flow->src);
-	if (is_read && (!flow->src.ifindex || pc_masq_is_except(flow->t.family, &flow->t.daddr)))
+	if (is_read && (!flow->src.ifindex || pc_snat_is_except(flow->t.family, &flow->t.daddr)))
 		return PC_PASS;
-	if (!is_read || !pc_masq_quote(skb, flow, &quoted))
+	if (!is_read || !pc_snat_quote(skb, flow, &quoted))
 		return PC_DROP_NOT_MASQUERADED;
 	ct = pc_ct_get(&quoted.t, true).ct;
 	return ct && ct->expires > flow->now && !ct->src.ifindex ? PC_PASS

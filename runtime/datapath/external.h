@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* outside.h - connections of external clients to Services.
- * Gives pc_is_stranger(), pc_outside_known(), pc_outside_new(), pc_outside_decide(),
- * pc_to_outside().
+/* external.h - connections of external clients to Services.
+ * Gives pc_is_stranger(), pc_external_known(), pc_external_new(), pc_external_decide(),
+ * pc_to_external().
  *
  * The node that a client comes to selects the node that answers. If it selects itself, the
  * connection has two entries, as a pod's has, with a client that is behind no device of ours.
@@ -13,8 +13,8 @@
 #include "endpoints.h"
 #include "host_end.h"
 #include "nat_hooks.h"
-#include "outside_map.h"
-#include "way_back.h"
+#include "external_map.h"
+#include "return_path.h"
 
 /* The next step, if the return value is no reason. */
 #define PC_THEN_NEW    -1
@@ -32,29 +32,29 @@ static __always_inline enum drop_reason pc_is_stranger(struct pc_flow *flow)
 /* Connections that the node itself serves; no policy decides them. Separate functions, as the BPF
  * stack has no room for both entries in one.
  */
-__noinline int pc_outside_own(struct pc_flow *flow)
+__noinline int pc_external_own(struct pc_flow *flow)
 {
 	return flow && pc_ct_insert_both(flow, 0, 0);
 }
 
-__noinline int pc_outside_renew(struct pc_flow *flow)
+__noinline int pc_external_renew(struct pc_flow *flow)
 {
 	return flow && pc_ct_renew(flow, 0, 0);
 }
 
-__noinline int pc_outside_front(struct pc_flow *flow)
+__noinline int pc_external_pre_nat(struct pc_flow *flow)
 {
-	return flow && pc_ct_put_front(flow);
+	return flow && pc_ct_put_pre_nat(flow);
 }
 
-static __always_inline bool pc_outside_own_again(struct pc_flow *flow)
+static __always_inline bool pc_external_own_again(struct pc_flow *flow)
 {
-	return pc_outside_renew(flow) && pc_outside_front(flow);
+	return pc_external_renew(flow) && pc_external_pre_nat(flow);
 }
 
 /* The tuple is that of client and endpoint, and the packet is translated. */
-static __always_inline enum drop_reason pc_outside_decide(struct __sk_buff *skb,
-							  struct pc_flow *flow, __u32 word)
+static __always_inline enum drop_reason pc_external_decide(struct __sk_buff *skb,
+							   struct pc_flow *flow, __u32 word)
 {
 	int stored;
 
@@ -65,76 +65,77 @@ static __always_inline enum drop_reason pc_outside_decide(struct __sk_buff *skb,
 		return pc_ask_policy(skb, word);
 	if (!pc_is_own_node(flow->t.family, &flow->t.daddr))
 		return PC_DROP_NO_NODE; /* no return path from there */
-	stored = flow->entry == PC_ENTRY_RENEW ? pc_outside_own_again(flow) : pc_outside_own(flow);
+	stored =
+	    flow->entry == PC_ENTRY_RENEW ? pc_external_own_again(flow) : pc_external_own(flow);
 	if (!stored)
 		return PC_DROP_CT_FULL;
 	pc_frag_record(flow);
 	return PC_PASS;
 }
 
-/* A packet to a Service that opens a connection; nat.row stays 0 if it is to no Service. This and
- * the next function are separate, as the hook's stack is full.
+/* A packet to a Service that opens a connection; nat.backend stays 0 if it is to no Service. This
+ * and the next function are separate, as the hook's stack is full.
  */
-__noinline int pc_outside_new(struct __sk_buff *skb, struct pc_flow *flow, __u32 word)
+__noinline int pc_external_new(struct __sk_buff *skb, struct pc_flow *flow, __u32 word)
 {
-	const struct pc_row *row;
+	const struct pc_backend *backend;
 	int reason;
 
 	if (!flow)
 		return PC_DROP_NO_NODE;
 	reason = pc_service_pick(skb, flow, word);
-	if (reason || !flow->nat.row)
+	if (reason || !flow->nat.backend)
 		return reason;
-	row = pc_row_of(flow->nat.row);
-	if (!row)
+	backend = pc_backend_of(flow->nat.backend);
+	if (!backend)
 		return PC_DROP_BACKEND_GONE;
-	if (row->node && flow->client == PC_CLIENT_OUTSIDE)
-		return pc_far_new(flow, row->node);
+	if (backend->node && flow->client == PC_CLIENT_EXTERNAL)
+		return pc_far_new(flow, backend->node);
 	reason = pc_nat_to_backend(skb, flow);
 	return reason ? reason : PC_THEN_DECIDE;
 }
 
 /* The client now comes by another node: answers go back by that node. */
-static __always_inline void pc_outside_moved(const struct pc_flow *flow, struct pc_ct *front)
+static __always_inline void pc_external_moved(const struct pc_flow *flow, struct pc_ct *pre_nat)
 {
 	struct pc_ct *back = pc_ct_get(&flow->t, true).ct;
 
-	if (!back || back->flow_id != front->flow_id)
+	if (!back || back->flow_id != pre_nat->flow_id)
 		return;
 	back->src.node = flow->node;
-	front->src.node = flow->node;
+	pre_nat->src.node = flow->node;
 }
 
 /* A packet with a pre-NAT entry. The entry is looked up again: the 6.1 verifier rejects map writes
  * through a pointer argument.
  */
-__noinline int pc_outside_known(struct __sk_buff *skb, struct pc_flow *flow, bool is_fresh)
+__noinline int pc_external_known(struct __sk_buff *skb, struct pc_flow *flow, bool is_fresh)
 {
 	struct pc_ct_match match = {.is_fresh = is_fresh};
 	struct pc_ct *ct;
-	const struct pc_row *row;
-	enum pc_front front;
+	const struct pc_backend *backend;
+	enum pc_pre_nat pre_nat;
 	int reason;
 
 	if (!flow)
 		return PC_DROP_NO_NODE;
 	match.at = pc_ct_get(&flow->t, true);
 	ct = match.at.ct;
-	if (!ct || !(ct->state & PC_CT_FRONT))
+	if (!ct || !(ct->state & PC_CT_PRE_NAT))
 		return PC_THEN_NEW;
-	if (ct->state & PC_CT_FAR && flow->client == PC_CLIENT_OUTSIDE &&
+	if (ct->state & PC_CT_FAR && flow->client == PC_CLIENT_EXTERNAL &&
 	    pc_far_known(flow, &match))
 		return PC_PASS;
-	row = ct->state & PC_CT_FAR ? 0 : pc_nat_row(ct->src.nat.row, flow->t.proto);
-	if (!row)
+	backend = ct->state & PC_CT_FAR ? 0 : pc_nat_backend(ct->src.nat.backend, flow->t.proto);
+	if (!backend)
 		return PC_THEN_NEW;
-	pc_tuple_translate(flow, row, ct->src.nat.row, ct->src.nat.port);
+	pc_tuple_translate(flow, backend, ct->src.nat.backend, ct->src.nat.port);
 	if (ct->src.node != flow->node)
-		pc_outside_moved(flow, ct);
-	front = pc_front_touch(flow, &match, row);
-	if (front == PC_FRONT_ALONE) {
-		pc_tuple_front(&flow->t, &flow->nat);
-		flow->nat.row = 0;
+		pc_external_moved(flow, ct);
+	pre_nat = pc_pre_nat_touch(flow, &match, backend);
+	if (pre_nat == PC_PRE_NAT_ALONE) {
+		pc_tuple_pre_nat(&flow->t, &flow->nat);
+		flow->nat.backend = 0;
 		flow->is_kept = match.at.is_kept;
 		return PC_THEN_NEW;
 	}
@@ -144,7 +145,7 @@ __noinline int pc_outside_known(struct __sk_buff *skb, struct pc_flow *flow, boo
 	reason = pc_nat_to_backend(skb, flow);
 	if (reason)
 		return reason;
-	if (front == PC_FRONT_STALE) {
+	if (pre_nat == PC_PRE_NAT_STALE) {
 		flow->entry = PC_ENTRY_RENEW;
 		return PC_THEN_DECIDE;
 	}
@@ -156,28 +157,28 @@ __noinline int pc_outside_known(struct __sk_buff *skb, struct pc_flow *flow, boo
  * be stale: the pod's own hook has just decided, and the node itself has no policy. flow->node is
  * the node to forward it to; 0: it leaves here.
  */
-static __always_inline enum drop_reason pc_to_outside(struct __sk_buff *skb, struct pc_flow *flow,
-						      struct pc_ct *ct)
+static __always_inline enum drop_reason pc_to_external(struct __sk_buff *skb, struct pc_flow *flow,
+						       struct pc_ct *ct)
 {
-	const struct pc_row *row = pc_nat_row(ct->dst.nat.row, flow->t.proto);
+	const struct pc_backend *backend = pc_nat_backend(ct->dst.nat.backend, flow->t.proto);
 	const struct pc_addr6 *known;
 
-	if (!row)
+	if (!backend)
 		return PC_DROP_BACKEND_GONE;
-	known = pc_as_client_knows(row, flow->t.family, ct);
+	known = pc_as_client_knows(backend, flow->t.family, ct);
 	if (pc_ct_note(ct, flow, true))
-		pc_front_note(flow, ct, row, known);
-	flow->frag_row = ct->dst.nat.row | PC_FRAG_REPLY;
+		pc_pre_nat_note(flow, ct, backend, known);
+	flow->frag_backend = ct->dst.nat.backend | PC_FRAG_REPLY;
 	flow->node = ct->src.node;
 	flow->partial = pc_partial_of(skb, flow);
 	if (!pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr, known) ||
-	    !pc_nat_port(skb, flow, PC_NAT_SRC, flow->t.sport, row->frontend_port) ||
+	    !pc_nat_port(skb, flow, PC_NAT_SRC, flow->t.sport, backend->frontend_port) ||
 	    !pc_nat_port(skb, flow, PC_NAT_DST, flow->t.dport, ct->dst.nat.port))
 		return PC_DROP_MALFORMED;
 	/* With the node, which later fragments need. */
 	if (flow->fragment == PC_FRAG_FIRST)
 		pc_frag_put(flow, PC_DETOUR_NOT, ct->dst.ifindex);
-	if (pc_answers_leave_here(row))
+	if (pc_answers_leave_here(backend))
 		flow->node = 0;
 	return PC_PASS;
 }

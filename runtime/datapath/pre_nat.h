@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* nat_front.h - how a packet to a Service updates the two entries of its connection (ct_front.h).
- * Gives pc_front_touch().
+/* pre_nat.h - how a packet to a Service updates the two entries of its connection (ct_pre_nat.h).
+ * Gives pc_pre_nat_touch().
  */
 #pragma once
 #include "service_pick.h"
 
 /* The result for a packet that finds the pre-NAT entry of its connection. */
-enum pc_front { PC_FRONT_PASSED, PC_FRONT_STALE, PC_FRONT_ALONE };
+enum pc_pre_nat { PC_PRE_NAT_PASSED, PC_PRE_NAT_STALE, PC_PRE_NAT_ALONE };
 
 /* The pre-NAT entry becomes established after the post-NAT entry, so that it is never there alone.
  * The match is looked up again: the old entry's memory may now hold another connection.
  */
-static __always_inline void pc_front_keep(struct pc_flow *flow, struct pc_ct_match *match,
-					  const struct pc_row *row)
+static __always_inline void pc_pre_nat_keep(struct pc_flow *flow, struct pc_ct_match *match,
+					    const struct pc_backend *backend)
 {
 	__be16 port = flow->t.sport;
 
 	__sync_fetch_and_or(&match->at.ct->state, PC_CT_TRIED);
-	pc_tuple_front(&flow->t, &flow->nat);
+	pc_tuple_pre_nat(&flow->t, &flow->nat);
 	if (pc_ct_keep(flow, match->at.ct))
 		match->at = pc_ct_get(&flow->t, true);
-	pc_tuple_translate(flow, row, flow->nat.row, port);
+	pc_tuple_translate(flow, backend, flow->nat.backend, port);
 }
 
 /* Updates the post-NAT entry, and reads its news: whenever the pre-NAT entry is written (once a
  * second), and while that entry may be evicted. Expects the translated tuple. match->at.ct may be
  * NULL afterwards.
  */
-static __always_inline enum pc_front pc_front_touch(struct pc_flow *flow, struct pc_ct_match *match,
-						    const struct pc_row *row)
+static __always_inline enum pc_pre_nat
+pc_pre_nat_touch(struct pc_flow *flow, struct pc_ct_match *match, const struct pc_backend *backend)
 {
 	struct pc_ct *ct = match->at.ct;
 	bool is_written = match->is_fresh && pc_ct_note(ct, flow, false);
@@ -36,16 +36,16 @@ static __always_inline enum pc_front pc_front_touch(struct pc_flow *flow, struct
 	__u32 news;
 
 	if (match->is_fresh && !is_written && match->at.is_kept && !flow->opens)
-		return PC_FRONT_PASSED;
-	flow->is_front_kept = match->at.is_kept;
+		return PC_PRE_NAT_PASSED;
+	flow->is_pre_nat_kept = match->at.is_kept;
 	back = pc_ct_get(&flow->t, true);
 	flow->is_kept = back.is_kept;
 	if (!back.ct || back.ct->expires <= flow->now)
-		return PC_FRONT_STALE;
+		return PC_PRE_NAT_STALE;
 	if (back.ct->flow_id != ct->flow_id || (flow->opens && pc_ct_is_over(back.ct)))
-		return PC_FRONT_ALONE;
+		return PC_PRE_NAT_ALONE;
 	if (!match->is_fresh || back.ct->epoch != flow->epoch)
-		return PC_FRONT_STALE;
+		return PC_PRE_NAT_STALE;
 	if (back.ct->state & ~ct->state & PC_CT_CAME_DST) /* learnt by an entry that has moved */
 		__sync_fetch_and_and(&back.ct->state, ~PC_CT_CAME_DST);
 	news = back.ct->state & (PC_CT_REPLIED | PC_CT_FINS | PC_CT_RESET | PC_CT_CAME_SRC) &
@@ -56,6 +56,6 @@ static __always_inline enum pc_front pc_front_touch(struct pc_flow *flow, struct
 		flow->is_kept = true;
 	if (flow->is_kept && !match->at.is_kept && pc_ct_is_settled(ct, flow, false) &&
 	    (is_written || !(ct->state & PC_CT_TRIED)))
-		pc_front_keep(flow, match, row);
-	return PC_FRONT_PASSED;
+		pc_pre_nat_keep(flow, match, backend);
+	return PC_PRE_NAT_PASSED;
 }
