@@ -114,13 +114,13 @@ def test_what_the_policies_do_not_use_is_not_in_the_program(tmp_path: Path) -> N
     done = policyc("compile", "-f", str(tmp_path / "policy.yaml"), "--emit", "c")
     assert done.returncode == 0, done.stderr
     code = done.stdout
-    assert "no policy says anything" in code, "egress is not decided"
+    assert "no policy applies" in code, "egress is not decided"
     for absent in ("pc_cells_eg", "pc_column4", "pc_column6", "pc_cidr", "pc_root4", "switch"):
         assert absent not in code
-    assert "#define PC_TOLD_APART 0x0 " in code, "nobody asks for ports"
-    assert "isolated by shop/closed" in code and "no policy names addresses" in code
+    assert "#define PC_TOLD_APART 0x0 " in code, "no rule reads ports"
+    assert "isolated by shop/closed" in code and "no rule distinguishes addresses" in code
     done = policyc("compile", "-f", str(tmp_path / "policy.yaml"), "--explain-layout")
-    assert "egress: no policy says anything, so nothing is looked up" in done.stdout
+    assert "egress: no policy applies, so there is no lookup" in done.stdout
 
 
 @pytest.mark.parametrize("options", [
