@@ -28,7 +28,7 @@ EXAMPLES = {
         "examples/online-shop/cluster",
     ),
     "example-online-shop-unknown": (
-        "examples/online-shop, for whatever cluster",
+        "examples/online-shop, without a cluster snapshot",
         "examples/online-shop/policies",
         "",
     ),
@@ -109,9 +109,12 @@ def variant_cases() -> tuple[CorpusCase, ...]:
     """Many features in bundles that count otherwise, or are for one node alone."""
     whole = together_cases()[0]
     return (
-        replace(whole, name="counters-none", what="nothing counted for rules", counters="none"),
+        replace(whole, name="counters-none", what="no counters for rules", counters="none"),
         replace(
-            whole, name="counters-packets", what="packets counted, not bytes", counters="packets"
+            whole,
+            name="counters-packets",
+            what="packet counters without byte counters",
+            counters="packets",
         ),
         replace(whole, name="node-n1", what="for the pods of one node", node="n1"),
     )
