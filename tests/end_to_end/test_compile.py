@@ -64,7 +64,7 @@ def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
     assert tree(tmp_path / "one") == tree(tmp_path / "two")
 
 
-def test_the_bundle_says_what_is_in_it(tmp_path: Path) -> None:
+def test_the_manifest_lists_the_contents_of_the_bundle(tmp_path: Path) -> None:
     out = tmp_path / "bundle"
     done = policyc("compile", "-f", str(SHOP / "policies"), "--cluster", str(SHOP / "cluster"),
                    "-o", str(out), "--format", "json")  # fmt: skip
@@ -102,7 +102,9 @@ def test_a_bundle_replaces_an_older_one(policies: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("made", ["folder", "file", "other json"])
-def test_what_is_no_bundle_is_never_replaced(policies: Path, tmp_path: Path, made: str) -> None:
+def test_a_directory_without_a_bundle_is_never_replaced(
+    policies: Path, tmp_path: Path, made: str
+) -> None:
     out = tmp_path / "out"
     if made == "file":
         out.write_text("precious")
@@ -167,9 +169,7 @@ def test_every_stage_can_be_read(policies: Path, stage: str) -> None:
 
 
 @pytest.mark.parametrize("tool", ["/bin/false", "no program", "relative"])
-def test_a_clang_that_is_none_is_told_in_one_line(
-    policies: Path, tmp_path: Path, tool: str
-) -> None:
+def test_a_wrong_clang_is_reported_in_one_line(policies: Path, tmp_path: Path, tool: str) -> None:
     if tool == "no program":
         made = tmp_path / "tool"
         made.write_bytes(b"\x00\x01")

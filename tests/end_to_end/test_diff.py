@@ -167,7 +167,7 @@ def test_bad_input_is_exit_code_2(policyc: Run, arguments: tuple[str, ...]) -> N
     assert "Traceback" not in err
 
 
-def test_a_policy_that_is_wrong_is_told_with_its_place(policyc: Run) -> None:
+def test_an_invalid_policy_is_reported_with_its_position(policyc: Run) -> None:
     Path("wrong.yaml").write_text(POLICY.replace("podSelector: {m", "podSelectr: {m", 1))
     code, _, err = policyc("diff", "old", "wrong.yaml")
     assert code == 2
@@ -214,14 +214,14 @@ def test_the_other_solver_checks_a_certificate(policyc: Run, cluster: tuple[str,
 
 
 @pytest.mark.parametrize("style", ["text", "json"])
-def test_a_certificate_of_what_differs(policyc: Run, style: str) -> None:
+def test_a_certificate_of_differences(policyc: Run, style: str) -> None:
     code, out, _ = policyc("equiv", "old", "wide", "--format", style)
     assert code == 1
     assert "different" in out
 
 
 @pytest.mark.parametrize("command", ["equiv", "diff"])
-def test_a_solver_that_was_not_asked_is_not_named(policyc: Run, command: str) -> None:
+def test_an_unused_solver_is_not_named(policyc: Run, command: str) -> None:
     """Of the same policies nothing is to be proved; of others a solver was asked."""
     for other, is_asked in (("old", False), ("same", False), ("split", True)):
         code, out, _ = policyc(command, "old", other, "--format", "json")
@@ -303,7 +303,7 @@ def test_a_certificate_of_other_inputs_or_another_universe(policyc: Run) -> None
 @pytest.mark.parametrize(
     "text", ["{", "[]", "null", '{"schema": "policyc.dev/other/v1"}', "\udcff", ""], ids=repr
 )
-def test_what_is_no_certificate(policyc: Run, text: str) -> None:
+def test_invalid_certificates_are_refused(policyc: Run, text: str) -> None:
     Path("cert.json").write_bytes(text.encode(errors="surrogateescape"))
     code, _, err = policyc("equiv", "old", "old", "--check", "cert.json")
     assert code == 2
@@ -312,7 +312,7 @@ def test_what_is_no_certificate(policyc: Run, text: str) -> None:
     assert "certificate: it" in err, "it says what is wrong"
 
 
-def test_pods_that_are_on_one_side_only_are_told(policyc: Run) -> None:
+def test_pods_of_one_side_only_are_reported(policyc: Run) -> None:
     Path("fewer.yaml").write_text(PODS.split("\n---\n")[0])
     given = ("--cluster-old", "pods.yaml", "--cluster-new", "fewer.yaml")
     code, out, _ = policyc("diff", "old", "moved", *given)
@@ -320,7 +320,7 @@ def test_pods_that_are_on_one_side_only_are_told(policyc: Run) -> None:
     assert "not compared: shop/web" in out
 
 
-def test_a_pod_that_joins_the_network_of_its_host_is_told(policyc: Run) -> None:
+def test_a_pod_that_becomes_host_networked_is_reported(policyc: Run) -> None:
     Path("host.yaml").write_text(PODS.replace("{containers", "{hostNetwork: true, containers", 1))
     given = ("--cluster-old", "pods.yaml", "--cluster-new", "host.yaml")
     _, out, _ = policyc("diff", "old", "old", *given)

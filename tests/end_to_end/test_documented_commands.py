@@ -135,7 +135,9 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_what_needs_no_node_runs(page: Path, repository: Path, tmp_path: Path) -> None:
+def test_documented_commands_without_a_node_run(
+    page: Path, repository: Path, tmp_path: Path
+) -> None:
     """In order: later commands of a page read what earlier ones wrote."""
     shutil.copytree(repository, tmp_path / "here")
     shutil.copytree(repository, tmp_path / "ordinary")

@@ -28,7 +28,7 @@ def test_the_readme_is_read_in_minutes() -> None:
     assert len(README.splitlines()) <= 100
 
 
-def test_the_readme_shows_what_diff_says() -> None:
+def test_the_readme_shows_the_output_of_diff() -> None:
     """Line by line, in this order; it leaves some out."""
     shown = re.search(r"\$ policyc (diff .*)\n((?:    .*\n|\n)+)", README)
     assert shown
@@ -74,7 +74,7 @@ def test_every_command_is_in_the_readme() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
+def test_link_targets_exist(page: Path) -> None:
     for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text()):
         found = page.parent / target if target else page
         assert found.exists(), target
@@ -106,7 +106,7 @@ def test_rows_of_tables_are_short(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md"])
-def test_the_files_that_lead_a_newcomer_are_there(page: str) -> None:
+def test_paths_on_pages_for_contributors_exist(page: str) -> None:
     """Every path in the text; those of a command line stand apart."""
     named = re.findall(r"`([\w.*-]+(?:/[\w.*-]+)+)`", (ROOT / page).read_text())
     assert len(named) >= 10
@@ -118,7 +118,7 @@ OF_NOW = [page for page in WRITTEN if page.name != "CHANGELOG.md"]
 
 
 @pytest.mark.parametrize("page", OF_NOW, ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_tests_that_a_page_names_are_there(page: Path) -> None:
+def test_paths_of_tests_on_pages_exist(page: Path) -> None:
     named = re.findall(r"\btests/[\w/*-]+(?:\.[a-z]+)?", page.read_text())
     assert [each for each in named if not any(map(has_a_file, ROOT.glob(each)))] == []
 

@@ -61,7 +61,7 @@ def test_two_sides_without_policies_are_an_error(
         ("verify", "--intents", "INTENTS"),
     ],
 )
-def test_what_is_judged_must_have_a_policy(
+def test_inputs_without_a_policy_are_refused(
     command: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = {"CLUSTER": "pods.yaml", "INTENTS": "all.intent"}

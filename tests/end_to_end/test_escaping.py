@@ -137,7 +137,7 @@ def test_an_error_shows_nothing_that_acts(
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_what_is_escaped_can_be_read(what: str, policyc: Run, tmp_path: Path) -> None:
+def test_escaped_output_is_readable(what: str, policyc: Run, tmp_path: Path) -> None:
     (tmp_path / "bad/a.yaml").write_text(WRONG[what])
     done = policyc("compile", "-f", "bad", "--emit", "policy-ir")
     assert done.returncode == 2
@@ -231,7 +231,7 @@ def test_json_has_the_true_values(policyc: Run, tmp_path: Path) -> None:
     assert {each["file"] for each in found["diagnostics"]} == {"bad/a\n\u202e\x7f##[b].yaml"}
 
 
-def test_fmt_leaves_the_data_as_it_is(policyc: Run, tmp_path: Path) -> None:
+def test_fmt_does_not_change_data(policyc: Run, tmp_path: Path) -> None:
     text = INTENT.replace("name: ends", f'name: ends, annotations: {{a: {QUOTED}, "b": "  ::x::"}}')
     (tmp_path / "bad/a.yaml").write_text(text.replace("from pod", "from   pod"))
     assert_harmless(shown(policyc("fmt", "--diff", "bad")))

@@ -238,14 +238,14 @@ def change(policies: Policies, how: str) -> None:
         "another order",
     ],
 )
-def test_what_the_short_way_does_not_know(project: Project, ways: Ways, how: str) -> None:
+def test_some_changes_need_a_full_build(project: Project, ways: Ways, how: str) -> None:
     change(project.policies, how)
     project.save()
     project.check()
     assert ways[0] is None
 
 
-def test_an_error_is_said_as_ever(
+def test_a_rebuild_reports_the_same_error(
     project: Project, ways: Ways, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = project.files("with")
@@ -261,7 +261,7 @@ def test_an_error_is_said_as_ever(
     assert ways == [None]
 
 
-def test_a_warning_is_said_as_ever(
+def test_a_rebuild_reports_the_same_warning(
     project: Project, ways: Ways, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, its_rules = rules(project.policies[4])[0]
@@ -297,7 +297,7 @@ def said_both_ways(project: Project, capsys: pytest.CaptureFixture[str]) -> str:
     return said
 
 
-def test_warnings_of_documents_that_stay_are_said_where_they_are_now(
+def test_warnings_of_unchanged_documents_have_their_current_lines(
     tmp_path: Path, ways: Ways, capsys: pytest.CaptureFixture[str]
 ) -> None:
     project = Project(tmp_path, 12)
@@ -337,7 +337,7 @@ def test_a_warning_comes_and_goes_with_its_document(
     assert None not in ways
 
 
-def test_what_is_said_of_all_documents_together_takes_the_whole_way(
+def test_findings_about_all_documents_need_a_full_build(
     project: Project, ways: Ways, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A record is left only where each finding is that of a document alone."""
@@ -356,7 +356,7 @@ def test_what_is_said_of_all_documents_together_takes_the_whole_way(
     assert ways == [], "no record was left"
 
 
-def test_another_cluster_takes_the_whole_way(project: Project, ways: Ways) -> None:
+def test_another_cluster_needs_a_full_build(project: Project, ways: Ways) -> None:
     path = project.folder / "c.yaml"
     text = path.read_text()
     path.write_text(text.replace("tier: web", "tier: db", 1))
@@ -408,7 +408,7 @@ def test_a_wrong_decision_is_not_believed(
     assert ways == [None], "the rows that changed are proved before anything is written"
 
 
-def test_a_cache_that_is_not_written_is_said(
+def test_an_unwritten_cache_is_reported(
     project: Project,
     ways: Ways,
     monkeypatch: pytest.MonkeyPatch,
@@ -529,7 +529,7 @@ def test_policies_in_the_cluster_are_read_with_it(project: Project, ways: Ways) 
     assert ways == [None, None]
 
 
-def test_an_error_is_said_before_a_missing_tool(
+def test_an_input_error_is_reported_before_a_missing_tool(
     project: Project, ways: Ways, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.policies[4]["spec"]["ingres"] = []

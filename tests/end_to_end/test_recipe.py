@@ -115,7 +115,7 @@ def repository(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_steps_do_what_the_page_says(environment: Path, repository: Path) -> None:
+def test_the_steps_of_the_recipe_work(environment: Path, repository: Path) -> None:
     variables = {
         "PATH": f"{environment / 'bin'}:{os.environ['PATH']}",
         "HOME": str(repository),

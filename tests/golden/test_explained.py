@@ -91,7 +91,7 @@ def test_every_rule_is_shown_on_request(
 
 
 @pytest.mark.parametrize("case", load_cases(), ids=lambda case: case.slug)
-def test_every_written_verdict_is_explained_by_what_decides_it(case: VerdictCase) -> None:
+def test_every_explanation_names_the_deciding_rule(case: VerdictCase) -> None:
     for expected in case.flows:
         made = explain(case.policies, expected.flow)
         assert made.verdict.action.is_deny == (expected.verdict == "deny"), case.title

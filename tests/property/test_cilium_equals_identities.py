@@ -284,7 +284,7 @@ def objects(written: list[tuple[str, dict[str, Any]]]) -> Iterator[dict[str, Any
 
 @settings(max_examples=examples(500), deadline=None)
 @given(policies)
-def test_verdicts_are_those_of_flat_identities(written: list[tuple[str, dict[str, Any]]]) -> None:
+def test_verdicts_equal_flat_identities(written: list[tuple[str, dict[str, Any]]]) -> None:
     read, cluster = read_scenario("x", list(objects(written)))
     ends: list[End] = [*cluster.universe.endpoints, *cluster.universe.nodes]
     ends += [ip_address(text) for text in OUTSIDE]

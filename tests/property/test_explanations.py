@@ -168,7 +168,7 @@ def rules_of_the_deciding_tier(walk: EndWalk) -> list[RuleWalk]:
 
 @settings(max_examples=150)
 @given(SEEDS)
-def test_without_what_is_said_to_decide_the_verdict_has_another_decider(seed: int) -> None:
+def test_without_its_deciding_rule_a_verdict_has_another_decider(seed: int) -> None:
     """Without the rules that decide and agree, the tier says something else, or nothing."""
     for case, flow in random_flows(seed):
         made = explain(case.policies, flow)
@@ -238,7 +238,7 @@ def repair_pod(pod: Endpoint, reason: Reason) -> Endpoint:
 
 @settings(max_examples=150)
 @given(SEEDS)
-def test_what_a_selector_lacks_is_all_that_it_lacks(seed: int) -> None:
+def test_missing_labels_are_exactly_the_reasons_of_a_mismatch(seed: int) -> None:
     rng = random.Random(seed)
     case = random_case(rng)
     for selector, pod in selectors_and_pods(case):
@@ -336,7 +336,7 @@ def number_of(ports: Ports) -> int:
 
 @settings(max_examples=150)
 @given(SEEDS)
-def test_mending_what_is_said_of_ports_makes_them_match(seed: int) -> None:
+def test_correcting_the_reported_ports_makes_a_rule_match(seed: int) -> None:
     rng = random.Random(seed)
     case = tiered_case(rng)
     entries = [
@@ -366,7 +366,7 @@ def test_mending_what_is_said_of_ports_makes_them_match(seed: int) -> None:
             assert service_matches(ports, destination, service)
 
 
-def test_a_reason_names_what_is_asked_and_what_is_there() -> None:
+def test_a_reason_names_the_required_and_the_actual_value() -> None:
     pod = Endpoint("shop", "web", {"app": "db"}, addresses=(ip_address("10.0.0.1"),))
     wanted = Requirement("app", Operator.IN, ("web",))
     (reason,) = selector_reasons(EndpointSelector("shop", labels=_labels(wanted)), pod)

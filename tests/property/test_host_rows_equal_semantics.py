@@ -79,7 +79,7 @@ def flows(case: TieredCase, rng: random.Random) -> list[Flow]:
 @settings(max_examples=150)
 @given(SEEDS)
 @example(39916800)  # a node that was to be found by its interface's labels
-def test_tables_say_of_hosts_and_pods_what_the_semantics_says(seed: int) -> None:
+def test_tables_equal_the_semantics_for_hosts_and_pods(seed: int) -> None:
     rng = random.Random(seed)
     case = connection_case(rng)
     nodes = tuple(

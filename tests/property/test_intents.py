@@ -127,18 +127,18 @@ def check_ends(flow: Flow, universe: Universe) -> None:
 
 @settings(max_examples=examples(25), deadline=None)
 @given(SEEDS)
-def test_what_holds_of_every_cluster_holds_of_a_small_one(seed: int) -> None:
+def test_symbolic_intents_hold_in_a_small_cluster(seed: int) -> None:
     check(seed, in_cluster=False)
 
 
 @settings(max_examples=examples(40), deadline=None)
 @given(SEEDS)
-def test_what_holds_of_a_cluster_holds_of_its_flows(seed: int) -> None:
+def test_intents_of_a_cluster_hold_for_its_flows(seed: int) -> None:
     check(seed, in_cluster=True)
 
 
 @pytest.mark.slow
 @settings(max_examples=1000, deadline=None)
 @given(SEEDS, st.booleans())
-def test_what_holds_holds_at_length(seed: int, in_cluster: bool) -> None:
+def test_intents_that_hold_hold_at_length(seed: int, in_cluster: bool) -> None:
     check(seed, in_cluster=in_cluster)

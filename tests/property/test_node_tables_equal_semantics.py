@@ -105,7 +105,7 @@ def fewest_buckets(
 @settings(max_examples=200)
 @example(197025)  # a pod that comes second into a column with closed cells
 @given(SEEDS)
-def test_full_tables_never_open_and_say_whom_they_close(seed: int) -> None:
+def test_full_tables_allow_nothing_more_and_report_closed_pods(seed: int) -> None:
     rng = random.Random(seed)
     case = random_case(rng)
     decision = decide_all(case.policies, None).decision

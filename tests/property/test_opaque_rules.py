@@ -214,7 +214,7 @@ def test_a_flow_that_changes_under_some_reading_changes_in_some_case(seed: int) 
 
 @settings(max_examples=200, deadline=None)
 @given(SEEDS)
-def test_what_is_certain_is_so_under_every_reading(seed: int) -> None:
+def test_certain_results_hold_under_every_reading(seed: int) -> None:
     rng = random.Random(seed)
     before = drawn_policies(rng)
     after = edited(rng, before)

@@ -98,7 +98,7 @@ def is_kept(made: IrPass, before: PolicySet, after: PolicySet, flow: Flow) -> bo
 @pytest.mark.parametrize("kind", PASSES, ids=lambda kind: kind.name)
 @settings(max_examples=examples(200), deadline=None)
 @given(seed=st.integers(min_value=0, max_value=2**32))
-def test_a_pass_keeps_what_it_says(kind: type[IrPass], seed: int) -> None:
+def test_a_pass_keeps_its_documented_property(kind: type[IrPass], seed: int) -> None:
     rng = random.Random(seed)
     case = connection_case(rng)
     policies = sayable(case.policies) if kind is LowerHosts else case.policies

@@ -100,7 +100,7 @@ PARTS = 4
 @pytest.mark.parametrize("part", [pytest.param(0, marks=pytest.mark.slow), *range(1, PARTS)])
 @settings(max_examples=examples(15, 15), deadline=None)
 @given(seed=SEEDS)
-def test_useless_is_what_may_be_removed_and_nothing_else(part: int, seed: int) -> None:
+def test_a_rule_is_useless_if_and_only_if_it_may_be_removed(part: int, seed: int) -> None:
     check(seed * PARTS + part)
 
 
@@ -108,7 +108,7 @@ def test_useless_is_what_may_be_removed_and_nothing_else(part: int, seed: int) -
 @pytest.mark.timeout(3600)
 @settings(max_examples=500, deadline=None)
 @given(SEEDS)
-def test_useless_is_what_may_be_removed_at_length(seed: int) -> None:
+def test_useless_rules_may_be_removed_at_length(seed: int) -> None:
     check(seed)
 
 
@@ -132,7 +132,7 @@ def test_where_pods_live_is_kept_to(seed: int) -> None:
 
 @settings(max_examples=examples(40), deadline=None)
 @given(SEEDS)
-def test_what_holds_for_every_cluster_holds_for_one(seed: int) -> None:
+def test_symbolic_redundancy_holds_in_a_cluster(seed: int) -> None:
     rng = random.Random(seed)
     case = tiered_case(rng, max_tiers=3, max_policies=3)
     universe = known(case.universe)

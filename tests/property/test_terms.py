@@ -162,7 +162,7 @@ def check_meaning(both: Both) -> None:
 
 @settings(max_examples=400, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_a_term_means_what_it_was_made_by(seed: int) -> None:
+def test_a_term_has_the_value_of_its_operation(seed: int) -> None:
     check_meaning(grown(seed))
 
 
@@ -202,7 +202,7 @@ def equality(lower: Lowering, language: BitwuzlaLanguage, node: Node, value: int
 
 @settings(max_examples=150, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_what_is_put_in_a_terms_place_is_so_everywhere(seed: int) -> None:
+def test_substitution_replaces_every_occurrence(seed: int) -> None:
     both = grown(seed)
     rng = random.Random(seed)
     given_ = {node: both.inputs[0][node] for node in both.inputs[0] if rng.random() < 0.6}

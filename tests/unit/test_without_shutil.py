@@ -39,7 +39,7 @@ def test_tools_are_found_on_the_path(
         clang.find_tool.cache_clear()
 
 
-def test_what_was_there_goes_and_what_links_lead_to_stays(tmp_path: Path) -> None:
+def test_a_placed_directory_replaces_the_old_one_and_keeps_link_targets(tmp_path: Path) -> None:
     others, out = tmp_path / "others", tmp_path / "out"
     for folder in (others, out / "a" / "b"):
         folder.mkdir(parents=True)

@@ -70,7 +70,7 @@ def test_every_address_has_the_column_of_its_run(seed: int) -> None:
 
 
 @pytest.mark.parametrize("n", [5, 100, 4000])
-def test_a_tree_of_fans_is_as_it_was_said_to_be(n: int) -> None:
+def test_a_tree_of_fans_has_the_predicted_shape(n: int) -> None:
     runs = blocks(n, 24)
     tree = tree_of_fans(runs)
     plan, nodes = made(tree, runs)

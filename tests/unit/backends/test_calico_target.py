@@ -300,7 +300,7 @@ def test_a_default_tier_that_passes_is_no_tier_of_calicos_own() -> None:
     assert tier["spec"] == {"order": 100, "defaultAction": "Pass"}
 
 
-def test_policies_that_select_nobody_and_tiers_without_any_are_left_out() -> None:
+def test_policies_without_pods_and_empty_tiers_are_omitted() -> None:
     assert to_calico(policies(policy(RULE, subject=NEVER))) == []
     assert to_calico(policies(policy(), unmatched=Action.PASS)) == []
     assert to_calico(PolicySet((Tier("t", TierMode.DENY_WINS, Action.DENY, ()),))) == []

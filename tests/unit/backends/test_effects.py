@@ -83,7 +83,7 @@ def test_a_limit_is_an_interval_and_how_early_one_may_come(
     assert slack + every < 1 << 63
 
 
-def test_only_what_limits_and_rejects_need_is_there() -> None:
+def test_only_maps_that_limits_and_rejects_need_exist() -> None:
     limiting = emitted("allow", " limit 5/s burst 2")
     assert "#define PC_LIMITS 1\n" in limiting.c and "PC_REJECTS" not in limiting.c
     names = {each.map_name for each in limiting.seeds}
@@ -91,13 +91,13 @@ def test_only_what_limits_and_rejects_need_is_there() -> None:
     assert seed(emitted("reject"), "pc_limits") is None
 
 
-def test_defaults_ask_for_nothing() -> None:
+def test_defaults_have_no_effects() -> None:
     kinds = ("default-allow", "fail-closed", "default-deny")
     assert effects_of([RuleEntry(kind, Action.DENY) for kind in kinds]) == {}
 
 
 @pytest.mark.parametrize(("action", "modifier"), [("log", ""), ("deny", " log"), ("pass", " log")])
-def test_only_what_logs_need_is_there(action: str, modifier: str) -> None:
+def test_only_maps_that_logs_need_exist(action: str, modifier: str) -> None:
     logging = emitted(action, modifier)
     assert "#define PC_LOGS 1\n" in logging.c
     assert "PC_REJECTS" not in logging.c and "PC_LIMITS" not in logging.c

@@ -85,7 +85,7 @@ def test_without_policies_everything_is_allowed() -> None:
     assert [native.special(word) for word in found.egress.tolist()] == [None, Special.OUTSIDE]
 
 
-def test_what_the_tables_cannot_say_has_no_number() -> None:
+def test_flows_that_tables_cannot_decide_have_no_number() -> None:
     decision, universe = decision_of(3)
     ends = Ends(decision)
     pod = universe.endpoints[0]

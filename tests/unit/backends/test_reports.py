@@ -64,7 +64,7 @@ def test_the_formats_of_a_result_begin_with_text(shown: type) -> None:
 
 
 @pytest.mark.parametrize("result", RESULTS)
-def test_json_is_what_its_schema_says(result: object) -> None:
+def test_json_matches_its_schema(result: object) -> None:
     name = NAMES[type(result)]
     schema = json.loads((SCHEMAS / f"{name}-v1.schema.json").read_text())
     shown = json.loads(render(result, "json"))

@@ -222,7 +222,7 @@ def test_a_failed_write_leaves_the_file(
     assert names_in(policy.parent) == ["p.yaml"]
 
 
-def test_what_cannot_be_written_does_not_stop_the_others(
+def test_an_unwritable_file_does_not_stop_the_others(
     policy: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     other = policy.parent / "a.intent"
@@ -242,7 +242,7 @@ def test_what_cannot_be_written_does_not_stop_the_others(
     assert policy.read_text() == laid_out()
 
 
-def test_a_directory_without_files_says_what_was_looked_for(
+def test_a_directory_without_files_names_the_expected_endings(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["fmt", str(tmp_path)]) == 2

@@ -65,7 +65,7 @@ def test_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         assert run(["fuzz", "-f", "-", "--seed", "1", *FEW]) == 0
 
 
-def test_what_is_wrong_with_own_policies_is_said(
+def test_errors_in_own_policies_are_reported(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "policy.yaml"

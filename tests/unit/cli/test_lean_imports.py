@@ -83,7 +83,7 @@ def test_nothing_else_is_loaded(modules: tuple[str, ...]) -> None:
     assert not_needed(loaded) == []
 
 
-def test_the_short_way_loads_nothing_of_the_whole_one() -> None:
+def test_an_incremental_build_imports_nothing_of_a_full_build() -> None:
     """What is left of a run after a small change is mostly its start."""
     loaded = imported_by("import policyc.compiler.driver.rebuild.incremental")
     assert [name for name in sorted(loaded) if OF_THE_WHOLE_WAY.fullmatch(name)] == []

@@ -225,7 +225,7 @@ def test_what_was_expected(text: str, found: str, some: set[str], none: set[str]
     assert not none & set(problem.expected)
 
 
-def test_mistakes_of_several_lines_are_all_said() -> None:
+def test_errors_of_several_lines_are_all_reported() -> None:
     parsed = parse_rules(
         "allw\ningress:\n  allow tcp/1 form any\n  pass\n  deny from (all\n  pass\n"
     )

@@ -125,7 +125,7 @@ WHOLE = encoded(Origin(Span("a", 1, 2), "spec"))
         ({"root": []}, "entry 2"),
     ],
 )
-def test_what_is_not_ours_is_refused(changes: dict[str, Any], words: str) -> None:
+def test_foreign_data_is_refused(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(DecodingError, match=words):
         Decoder(TYPES, ENCODER.table).value(**{**WHOLE, **changes})
 

@@ -29,7 +29,7 @@ ACTS = re.compile(r"[^\S ]|[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u
         ("### 1", "### 1"),
     ],
 )
-def test_what_could_act_is_escaped(text: str, shown: str) -> None:
+def test_characters_that_act_on_a_terminal_are_escaped(text: str, shown: str) -> None:
     assert printable(text) == shown
 
 

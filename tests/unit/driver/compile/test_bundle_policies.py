@@ -314,7 +314,7 @@ DAMAGE: dict[str, tuple[Callable[[Json], None], str]] = {
 
 
 @pytest.mark.parametrize("case", DAMAGE)
-def test_what_was_damaged_is_refused(case: str) -> None:
+def test_damaged_policies_are_refused(case: str) -> None:
     change, words = DAMAGE[case]
     given = read(MIXED.read_text(), MIXED.parent)
     value = json.loads(policies_json(given, given.policies))

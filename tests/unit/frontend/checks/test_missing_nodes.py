@@ -68,7 +68,7 @@ def shown_by(command: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (CALICO, PODS, ""),
     ],
 )
-def test_missing_nodes_are_said_once_where_it_matters(
+def test_missing_nodes_are_reported_once_if_rules_read_nodes(
     policy: str, cluster: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "p.yaml").write_text(policy)

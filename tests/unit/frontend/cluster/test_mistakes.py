@@ -86,7 +86,7 @@ def test_other_fields_are_passed_over(text: str, tmp_path: Path) -> None:
         (DEPLOYMENT + "spec: {template: {metadata: {labels: {a: -}}}}}", "PC0404"),
     ],
 )
-def test_what_the_api_server_would_not_have(
+def test_objects_that_the_api_server_refuses(
     text: str, code: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ask(text, tmp_path) == 2

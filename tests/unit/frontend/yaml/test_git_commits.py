@@ -107,7 +107,7 @@ def test_a_source_needs_a_revision(repository: Path, text: str) -> None:
         git_source(text)
 
 
-def test_what_is_not_there_is_said(repository: Path) -> None:
+def test_a_missing_path_or_revision_is_reported(repository: Path) -> None:
     assert finding(git_source("git:nowhere:policies")).code == "PC0123"
     assert "no commit nowhere" in finding(git_source("git:nowhere")).message
     assert finding(git_source("git:main:policy")).code == "PC0124"

@@ -66,7 +66,7 @@ def test_positions_are_those_in_the_whole_text() -> None:
         cut.end()
 
 
-def test_what_is_no_json_is_found_before_its_end() -> None:
+def test_invalid_json_is_found_before_its_end() -> None:
     stream = JsonStream(Path("s"))
     list(stream.values(b'{"a": ['))
     with pytest.raises(InputError, match="not JSON"):

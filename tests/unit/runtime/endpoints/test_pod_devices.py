@@ -35,7 +35,7 @@ def test_what_has_no_other_side_has_nothing_behind_it(ifindex: int) -> None:
     assert notes == []
 
 
-def test_what_the_kernel_refuses_is_an_error_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_error_is_reported_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError(105, "No buffer space available")
 

@@ -41,7 +41,7 @@ def test_each_port_is_one_key_of_the_map() -> None:
     assert keys == [epoch + port for port in ports]
 
 
-def test_what_is_open_is_said() -> None:
+def test_open_failsafe_ports_are_reported() -> None:
     assert Failsafes(("tcp:22", "udp:68"), ()).describe() == "inbound tcp:22, udp:68; outbound none"
 
 

@@ -59,7 +59,7 @@ def test_without_the_option_there_are_none(file: EndpointsFile) -> None:
         ("192.0.2.2/32", "the node two has the address"),
     ],
 )
-def test_what_is_no_range_of_services_is_refused(file: EndpointsFile, cidr: str, why: str) -> None:
+def test_an_invalid_service_range_is_refused(file: EndpointsFile, cidr: str, why: str) -> None:
     with pytest.raises(InputError, match=why) as caught:
         read([cidr], file, ["up0"], is_guarded=False)
     assert f"--service-cidr {cidr}" in str(caught.value) and caught.value.hint

@@ -151,7 +151,7 @@ def test_every_address_and_port_of_a_service() -> None:
     }
 
 
-def test_what_gives_no_frontend() -> None:
+def test_services_without_a_frontend() -> None:
     headless = service(clusterIPs=["None"], clusterIP="None")
     assert read(headless, endpoints(("10.0.0.1", READY))) == ()
     assert read(service(type="ExternalName", externalName="example.org")) == ()
@@ -380,7 +380,7 @@ BALANCED = {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthChe
     ],
     ids=str,
 )
-def test_who_answers_health_checks_is_told(spec: dict[str, Any], asked: bool) -> None:
+def test_a_health_check_port_is_noted(spec: dict[str, Any], asked: bool) -> None:
     notes: list[str] = []
     read(service(**spec), note=notes.append)
     said = [each for each in notes if "while `policyc node follow` runs" in each]
@@ -507,7 +507,9 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("wrong", "message"), WRONG.values(), ids=WRONG.keys())
-def test_what_is_wrong_is_said_with_its_place(wrong: dict[str, Any], message: str) -> None:
+def test_an_invalid_service_is_reported_with_its_position(
+    wrong: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InputError, match=message) as caught:
         read(wrong)
     assert str(caught.value).startswith("services.json: $")
@@ -578,7 +580,9 @@ IN_ZONE = OwnNode("node-1", ADDRESSES, "a")
         "nodes alone",
     ],
 )
-def test_hints_say_who_takes_clients_of_the_node(slices: dict[str, Any], chosen: str) -> None:
+def test_hints_select_endpoints_for_clients_of_the_node(
+    slices: dict[str, Any], chosen: str
+) -> None:
     exposed = service(type="NodePort", ports=NODE_PORT, externalTrafficPolicy="Local")
     inside, outside, _ = read(exposed, slices, node=IN_ZONE)
     for found in (inside, outside):
@@ -588,12 +592,12 @@ def test_hints_say_who_takes_clients_of_the_node(slices: dict[str, Any], chosen:
     assert local(outside) == (["10.0.0.1"] if is_ready else []), "no hint is about those"
 
 
-def test_hints_without_a_zone_are_for_nobody() -> None:
+def test_hints_without_a_zone_are_ignored() -> None:
     slices = hinted(e1=(READY, ["a"], []), e2=(READY, ["b"], []))
     assert all(takes for _, _, takes in shown(read(service(), slices)[0]))
 
 
-def test_a_policy_local_does_not_ask_hints() -> None:
+def test_policy_local_ignores_hints() -> None:
     slices = hinted(e1=(READY, ["b"], []), e2=(READY, ["a"], []))
     (found,) = read(service(internalTrafficPolicy="Local"), slices, node=IN_ZONE)
     assert shown(found) == [("10.0.0.1", 8080, True), ("10.0.0.2", 8080, False)]
@@ -619,7 +623,7 @@ def test_source_ranges_are_for_addresses_of_the_load_balancer() -> None:
     }
 
 
-def test_ranges_of_one_family_leave_nobody_of_the_other() -> None:
+def test_ranges_of_one_family_admit_no_client_of_the_other() -> None:
     found = {str(f.address): f.ranges for f in read(balanced(loadBalancerSourceRanges=["::/0"]))}
     assert found["198.51.100.1"] == ()
     for none in ([], None):

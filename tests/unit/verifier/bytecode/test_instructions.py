@@ -95,6 +95,6 @@ def raw(code: int, dst: int = 0, src: int = 0, offset: int = 0, imm: int = 0) ->
         ("three bytes", b"\xbf\x12\x00"),
     ],
 )
-def test_what_is_not_in_version_3_is_refused(what: str, code: bytes) -> None:
+def test_instructions_outside_version_3_are_refused(what: str, code: bytes) -> None:
     with pytest.raises(InstructionError):
         decode(code)

@@ -107,7 +107,7 @@ def test_an_array_is_updated_where_it_is() -> None:
     assert result(*code) == 78
 
 
-def test_a_replaced_value_of_a_hash_is_nobodys() -> None:
+def test_a_replaced_value_of_a_hash_cannot_be_used() -> None:
     code = (
         *update("hash", 2, ANY),
         *lookup("hash", 2),
@@ -288,7 +288,7 @@ def test_records_of_a_ring_buffer() -> None:
 
 
 @pytest.mark.parametrize("give_back", [132, 133])
-def test_a_record_that_was_given_back_is_nobodys(give_back: int) -> None:
+def test_a_submitted_record_cannot_be_used(give_back: int) -> None:
     with pytest.raises(FaultError, match="none any more"):
         result(*RESERVE, CallHelper(give_back), Load(8, 0, 6, 8))
     with pytest.raises(FaultError, match="r0"):

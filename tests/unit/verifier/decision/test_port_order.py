@@ -240,7 +240,7 @@ def tables_of(given: PolicySet, universe: Universe = UNIVERSE) -> DecisionIR:
     return decide(given, partition(vocabulary_of(given), universe))
 
 
-def test_another_port_asks_nothing_new() -> None:
+def test_another_port_needs_no_new_query() -> None:
     ledger = Remembered()
     first = policies(8000)
     proved = prove_decision(first, UNIVERSE, tables_of(first), ledger=ledger)
@@ -255,7 +255,7 @@ def test_another_port_asks_nothing_new() -> None:
     assert not ledger <= before
 
 
-def test_another_number_under_a_name_asks_nothing_new() -> None:
+def test_another_number_of_a_named_port_needs_no_new_query() -> None:
     ledger = Remembered()
     given = policies(8000)
     prove_decision(given, UNIVERSE, tables_of(given), ledger=ledger)

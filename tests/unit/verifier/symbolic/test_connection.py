@@ -85,7 +85,7 @@ def test_its_own_node_passes_where_it_speaks() -> None:
     assert flow.src.name == flow.dst.node
 
 
-def test_pods_live_in_their_networks_and_nobody_else_does() -> None:
+def test_only_pods_have_addresses_of_pod_networks() -> None:
     network = ip_network("10.0.0.0/8")
     c = Connection((DB,), pod_networks=(network,))
     away = c.src_matches(block("11.0.0.0/8"))

@@ -89,9 +89,7 @@ WRONG = {
         for fault in WRONG
     ],
 )
-def test_effects_that_no_rule_asks_for_are_refuted(
-    fault: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_effects_without_a_rule_are_refuted(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     what, name, right, wrong = WRONG[fault]
     headers = objects.datapath_files()
     text = headers[name].decode()

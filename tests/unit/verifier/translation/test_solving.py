@@ -35,7 +35,7 @@ def test_a_model_is_one_and_there_is_none_of_what_never_holds(choice: Choice) ->
     assert ask.model(True) == {} and ask.model(False) is None
 
 
-def test_what_is_known_is_not_asked() -> None:
+def test_a_known_answer_needs_no_query() -> None:
     ask = Solving()
     never = D.both(D.equal(product(X, X), 3, 32), D.no(D.equal(X, 0, 32)))
     assert ask.model(never) is None and ask.n_asked == 1
@@ -61,7 +61,7 @@ def test_a_model_that_is_none_is_not_believed(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("choice", [Choice.Z3, Choice.BITWUZLA])
-def test_a_solver_that_has_no_time_says_so(choice: Choice) -> None:
+def test_a_solver_without_time_is_undecided(choice: Choice) -> None:
     one, other = (D.zero_extend(each, 32, 64) for each in (X, Y))
     primes = 4294967291 * 4294967279
     hard = D.all_of(
