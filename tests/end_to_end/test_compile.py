@@ -55,7 +55,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
-    """Whatever Python's hashes are. LLVM is of this process, and its bundles have the C, too."""
+    """Hash seeds of Python differ. LLVM runs in this process, and its bundles have the C, too."""
     arguments = ("-f", "examples/online-shop/policies", "--cluster", "examples/online-shop/cluster")
     arguments += ("--backend", "llvm")
     for name, seed in (("one", "1"), ("two", "2")):

@@ -131,7 +131,7 @@ def test_damaged_entries_are_made_again(small: Path, damage: bytes) -> None:
 def test_a_wrong_decision_is_not_proved_by_a_cache(
     small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The cache has the honest run's questions; those of a wrong table are others."""
+    """The cache has the questions of the correct run. A wrong table has other questions."""
     from dataclasses import replace
 
     from policyc.compiler.driver.compile import compile as driver

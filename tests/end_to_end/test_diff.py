@@ -222,7 +222,7 @@ def test_a_certificate_of_differences(policyc: Run, style: str) -> None:
 
 @pytest.mark.parametrize("command", ["equiv", "diff"])
 def test_an_unused_solver_is_not_named(policyc: Run, command: str) -> None:
-    """Of the same policies nothing is to be proved; of others a solver was asked."""
+    """Equal policies need no proof; other policies need a solver."""
     for other, is_asked in (("old", False), ("same", False), ("split", True)):
         code, out, _ = policyc(command, "old", other, "--format", "json")
         evidence = json.loads(out)["evidence"]

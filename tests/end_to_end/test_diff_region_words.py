@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The services of a symbolic region are such as its ends can ask for."""
+"""The services of a symbolic region are possible between its ends."""
 
 import json
 from pathlib import Path

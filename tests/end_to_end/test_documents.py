@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the documents say can be run can be run, and what they link to is there."""
+"""Documented commands, links and paths exist; lines and rows are short."""
 
 import re
 import shlex
@@ -107,7 +107,7 @@ def test_rows_of_tables_are_short(page: Path) -> None:
 
 @pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md"])
 def test_paths_on_pages_for_contributors_exist(page: str) -> None:
-    """Every path in the text; those of a command line stand apart."""
+    """Every path in the text, except paths in command lines."""
     named = re.findall(r"`([\w.*-]+(?:/[\w.*-]+)+)`", (ROOT / page).read_text())
     assert len(named) >= 10
     assert [each for each in named if not list(ROOT.glob(each))] == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Input that somebody else wrote cannot act on the terminal, the log or the page that shows it."""
+"""Untrusted input cannot act on the terminal, the log or the page that shows it."""
 
 import json
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Directories that somebody else wrote: links out of them, FIFOs and devices are refused, never read."""
+"""Untrusted directories: links out of them, FIFOs and devices are refused and never read."""
 
 import os
 import socket

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules that are not fully understood, through every command that answers about policies.
+"""Opaque rules, through every command that answers about policies.
 
 Two policies that ask for other domain names were "equal, certified by Z3", a rule with domain names was
 "to be removed, proved", and `convert` left it out.

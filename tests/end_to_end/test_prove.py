@@ -72,7 +72,7 @@ def copied(proven: Proven, tmp_path: Path) -> Path:
 
 
 def sealed(bundle: Path, change: Callable[[dict[str, Any]], None] = lambda _: None) -> None:
-    """Make the digests those of what is there: they are integrity, and no evidence."""
+    """Recompute the digests, which show integrity and prove nothing."""
     path = bundle / "manifest.json"
     manifest = json.loads(path.read_text())
     change(manifest)
@@ -246,7 +246,7 @@ def test_hooks_are_those_of_this_release(
 def test_another_program_is_executed(
     proven: Proven, copied: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The program of other policies, whose code differs: it does not do what this plan says."""
+    """The program of other policies has other code and does not follow this plan."""
     other, out = tmp_path / "other.yaml", tmp_path / "other"
     other.write_text(
         POLICY.replace("[Ingress]", "[Egress]")
@@ -415,7 +415,7 @@ def signed_once(
     keys: dict[str, tuple[Path, Path]],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
-    """The bundle with its proof signed. For a signature everything is proved anew."""
+    """The bundle with its proof signed. Signing proves everything again."""
     bundle = Path(shutil.copytree(proven.bundle, tmp_path_factory.mktemp("signed") / "bundle"))
     assert run([*proven.arguments(bundle), "--sign", str(keys["ours"][0])]) == 0
     return bundle

@@ -30,7 +30,7 @@ Ways = list[Rebuilt | None]
 
 @pytest.fixture
 def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
-    """What the short way gave each time that it was tried."""
+    """The result of each attempted incremental build."""
     found: Ways = []
     honest = incremental.rebuild
 
@@ -87,7 +87,7 @@ def rules(policy: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
 
 
 def edit(rng: random.Random, policies: Policies) -> None:
-    """One random change of one policy, in which it mostly reads what is read already."""
+    """One random change of one policy, mostly with attributes that rules already read."""
     at = rng.randrange(len(policies))
     policy = policies[at] = copy.deepcopy(policies[at])
     key, its_rules = rng.choice(rules(policy))
@@ -279,7 +279,7 @@ def test_a_rebuild_reports_the_same_warning(
 
 
 def without_types(policy: dict[str, Any]) -> None:
-    """Say nothing of the types of a policy with egress rules: that isolates for ingress as well."""
+    """Omit policyTypes of a policy with egress rules, which then isolates for ingress as well."""
     policy["spec"].pop("policyTypes")
     policy["spec"]["egress"] = policy["spec"].pop("ingress", None) or policy["spec"]["egress"]
     for rule in policy["spec"]["egress"]:
@@ -287,7 +287,7 @@ def without_types(policy: dict[str, Any]) -> None:
 
 
 def said_both_ways(project: Project, capsys: pytest.CaptureFixture[str]) -> str:
-    """What both ways say on standard error, which is the same; so are the bundles."""
+    """Standard error of an incremental and a full build: both are equal, and so are the bundles."""
     capsys.readouterr()
     assert project.run("with", "--cache", str(project.folder / "cache")) == 0
     said = capsys.readouterr().err
@@ -414,7 +414,7 @@ def test_an_unwritten_cache_is_reported(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """As on the whole way (PC0914): here what is proved anew cannot be kept."""
+    """As in a full build (PC0914): the new proofs cannot be stored."""
     for _, its_rules in rules(project.policies[2]):
         its_rules[0]["ports"] = [
             {"port": p, "protocol": t} for p in (1, 5, 9) for t in ("UDP", "TCP")
@@ -435,7 +435,7 @@ def test_an_unwritten_cache_is_reported(
 
 
 def test_documents_without_a_policy_move(project: Project, ways: Ways) -> None:
-    """Nothing of the last policy moves with them."""
+    """The last policy does not move with them."""
     text = (project.folder / "p.yaml").read_text()
     other = "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c\n"
     first, rest = text.split("---\n", 1)
@@ -464,7 +464,7 @@ def test_two_files_of_one_name_leave_no_record(tmp_path: Path, ways: Ways) -> No
 
 
 def test_a_stream_is_read_once(project: Project, ways: Ways) -> None:
-    """A FIFO, or standard input by its path, has nothing more to give the whole way."""
+    """A full build cannot read a FIFO, or standard input by its path, a second time."""
     path = project.folder / "p.yaml"
     text = path.read_text()
     path.unlink()
@@ -516,7 +516,7 @@ def test_aliases_are_counted_over_the_file(project: Project, ways: Ways) -> None
 
 
 def test_policies_in_the_cluster_are_read_with_it(project: Project, ways: Ways) -> None:
-    """They must be those that are given, however their kind is written."""
+    """They must equal the given policies, in any spelling of their kind."""
     path = project.folder / "c.yaml"
     one = yaml.safe_dump(project.policies[3]).replace(
         "kind: NetworkPolicy", 'kind: "Network\\x50olicy"'

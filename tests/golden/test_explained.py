@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `policyc explain` says of flows that need each of its sentences is what is written down.
+"""`policyc explain` prints the expected text for flows that need each of its sentences.
 
-`make golden` rewrites it; the difference is then read by whoever reviews the change.
+`make golden` rewrites the expected texts; reviewers read the difference.
 """
 
 import json

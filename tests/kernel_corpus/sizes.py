@@ -209,7 +209,7 @@ def _prefix6(length: int) -> str:
 
 
 def _close(i: int) -> Rule:
-    """Around the addresses that corpora are asked about: every other /24, /28s and pairs of hosts."""
+    """Around the addresses of test flows: every other /24, /28s and pairs of hosts."""
     half, at = ("203.0", "198.51", "172.16")[i % 3], i // 3
     if at < 128:
         block = f"{half}.{at * 2 + 1}.0/24"

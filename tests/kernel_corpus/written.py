@@ -47,7 +47,7 @@ def feature_cases() -> tuple[CorpusCase, ...]:
 
 
 def example_cases() -> tuple[CorpusCase, ...]:
-    """What the examples show."""
+    """The cases of examples/."""
     return tuple(
         CorpusCase(name, what, _documents(policies), _documents(cluster))
         for name, (what, policies, cluster) in EXAMPLES.items()
@@ -55,12 +55,12 @@ def example_cases() -> tuple[CorpusCase, ...]:
 
 
 def small_cluster() -> Objects:
-    """The objects of features/cluster.yaml, made anew."""
+    """Fresh objects of features/cluster.yaml."""
     return tuple(cluster_objects(_parsed(CLUSTER)))
 
 
 def _parsed(path: Path) -> Any:
-    """The content of a file, made anew: who gets it may change it."""
+    """A fresh copy of a file's content, which the caller may change."""
     return deepcopy(_read(path))
 
 

@@ -105,7 +105,7 @@ def rules(direction: str) -> st.SearchStrategy[list[dict[str, Any]]]:
 
 
 def has_rules(spec: dict[str, Any]) -> bool:
-    """What Cilium asks of a spec; it refuses the others."""
+    """Whether Cilium accepts a spec."""
     return any(spec.get(name) for name in ("ingress", "ingressDeny", "egress", "egressDeny"))
 
 
@@ -163,7 +163,7 @@ def holds(requirement: tuple[str, str, list[str]], labels: Identity) -> bool:
 
 
 def with_namespace(selector: dict[str, Any], namespace: str) -> list[tuple[str, str, list[str]]]:
-    """What the agent adds to the selector of a peer: its cluster, and the policy's namespace."""
+    """The requirements that the agent adds to a peer's selector: cluster, and the policy's namespace."""
     found = requirements(selector)
     keys = [key for key, _, _ in found]
     if any(key.startswith("reserved:") for key in keys):

@@ -68,7 +68,7 @@ def check(seed: int) -> None:
 
 
 def _only_unreal(case: Case, policies: PolicySet, less: PolicySet) -> bool:
-    """What differs are flows that cannot be, such as of a family that no end of the class has."""
+    """The differing flows are impossible, for example of a family that no end of the class has."""
     before, after = Change(policies, case.universe), Change(less, case.universe)
     return diff_cluster(before, after, limit=None).differences == ()
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The joint symbolic connection agrees with the reference semantics, both ways.
+"""The joint symbolic connection agrees with the reference semantics, in both directions.
 
-Whatever combination of verdicts some flow of a small cluster has, Z3 finds possible; and every
-connection that Z3 finds is a flow with those verdicts (`confirmed` asks the semantics again).
+Z3 finds every combination of verdicts that some flow of a small cluster has. Every connection that Z3
+finds is a flow with those verdicts (`confirmed` evaluates the semantics again).
 """
 
 import random

@@ -60,7 +60,7 @@ def can_be_sent(flow: Flow) -> bool:
 
 
 def distinct(differences: Iterable[Difference]) -> Iterator[Difference]:
-    """Those that no connection of another one answers: protocols without ports once a pair of ends."""
+    """Flows with distinct conntrack entries: of a protocol without ports, one for each pair of ends."""
     seen: set[object] = set()
     for difference in differences:
         flow = difference.witness.flow

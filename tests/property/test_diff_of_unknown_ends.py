@@ -257,7 +257,7 @@ OUTCOMES = {
 
 
 def check_symbolic(seed: int) -> None:
-    """Policies of hosts: what one cluster shows, some cluster that could exist shows."""
+    """Policies of hosts: some cluster that could exist shows each difference of one cluster."""
     rng = random.Random(seed)
     case = tiered_case(rng, max_tiers=2, max_policies=2, max_pods=4)
     universe = obscured(rng, known(case.universe), has_hosts=True)

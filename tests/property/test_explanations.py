@@ -113,7 +113,7 @@ def rules_by_place(case: Case) -> dict[int, tuple[Policy, Direction, Rule]]:
 
 
 def check_walk(case: Case, flow: Flow, walk: EndWalk) -> None:
-    """What is said of tiers, policies and rules is what the semantics say of each."""
+    """The explanation of each tier, policy and rule equals the semantics."""
     own, other = (
         (flow.src, flow.dst) if walk.direction is Direction.EGRESS else (flow.dst, flow.src)
     )
@@ -169,7 +169,7 @@ def rules_of_the_deciding_tier(walk: EndWalk) -> list[RuleWalk]:
 @settings(max_examples=150)
 @given(SEEDS)
 def test_without_its_deciding_rule_a_verdict_has_another_decider(seed: int) -> None:
-    """Without the rules that decide and agree, the tier says something else, or nothing."""
+    """Without its deciding rules and those that agree, the tier decides otherwise, or not at all."""
     for case, flow in random_flows(seed):
         made = explain(case.policies, flow)
         for walk in (made.egress, made.ingress):
@@ -220,7 +220,7 @@ def repaired_labels(labels: dict[str, str], requirement: Requirement) -> dict[st
 
 
 def repair_pod(pod: Endpoint, reason: Reason) -> Endpoint:
-    """The pod with just what the reason names changed."""
+    """The pod, changed only where the reason says."""
     match reason:
         case OtherNamespace(_, wanted, has):
             assert pod.namespace == has != wanted
@@ -309,7 +309,7 @@ def test_reasons_about_addresses_and_exclusions_are_true(seed: int) -> None:
 
 
 def mended_service(reason: Reason, ports: Ports, service: Service) -> Service:
-    """The service with just what the reason names changed."""
+    """The service, changed only where the reason says."""
     match reason:
         case OutsidePorts(port, lo, hi):
             assert port == service.value and not lo <= port <= hi

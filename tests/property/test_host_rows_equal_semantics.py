@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that policies guard are lowered to endpoints: the tables say of each what the oracle says."""
+"""Nodes under host policy are lowered to endpoints: tables and oracle give the same verdicts."""
 
 import random
 from dataclasses import replace
@@ -57,7 +57,7 @@ def as_endpoint(engine: MapEngine, node: Node, family: int) -> Endpoint:
 
 
 def decider(verdict: EndVerdict) -> tuple[str, list[str]]:
-    """The kind of what decides, and its policies."""
+    """The kind of the decider, and its policies."""
     if isinstance(verdict.decider, DeniedByHost):
         return "default-deny", [f"HostEndpoint {verdict.decider.host}"]
     entry = entry_of(verdict)

@@ -90,7 +90,7 @@ def squeezed(decision: DecisionIR, plan: LookupPlan, rng: random.Random) -> Look
 def fewest_buckets(
     decision: DecisionIR, plan: LookupPlan, directed: DirectionPlan
 ) -> DirectionPlan:
-    """The direction with as few buckets as hold what the compiler puts into them."""
+    """The direction with the fewest buckets that hold the compiler's entries."""
     buckets = 1
     while True:
         small = replace(directed, buckets=buckets)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every rewriting is right: a term means what the operations mean that it was made by.
+"""Every rewriting is correct: a term has the value of the operations that made it.
 
-Random operations are done twice, on nodes and on the numbers of some inputs. What a node is for these
-inputs, by its own operations and by those of either solver's term, is the number.
+Random operations run twice, on nodes and on the numbers of some inputs. For these inputs, the node and
+either solver's term evaluate to the number.
 """
 
 import random
@@ -29,7 +29,7 @@ N_INPUTS = 12
 
 @dataclass
 class Both:
-    """Terms so far, each with what it is for each input."""
+    """The terms so far, each with its value for each input."""
 
     rng: random.Random
     domain: TermDomain = field(default_factory=TermDomain)

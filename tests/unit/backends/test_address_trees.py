@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trees over addresses: the column of each address, and what a tree is said to cost."""
+"""Trees over addresses: the column of each address, and the predicted cost of a tree."""
 
 import random
 from bisect import bisect_right

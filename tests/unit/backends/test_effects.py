@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rules ask for beside allow and deny: in the program where they do, else nowhere."""
+"""Effects of rules are in the program if and only if some rule has them."""
 
 import struct
 from dataclasses import replace

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What fans are made for: how many bits they ask, how large they get, and when they are left."""
+"""Fans: how many bits index them, how large they get, and when trees replace them."""
 
 import random
 

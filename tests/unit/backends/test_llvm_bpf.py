@@ -162,8 +162,8 @@ def test_a_change_of_the_datapath_is_noticed(
     assert not tool.is_fresh()
 
 
-def test_the_shell_reads_nothing_that_is_placed_anew_when_it_is_loaded() -> None:
-    """LLVM's pass for that keeps what it saw in one module, and meets it again in the next: a crash."""
+def test_the_shell_has_no_co_re_relocations() -> None:
+    """LLVM's pass for CO-RE relocations keeps state of one module and crashes on the next."""
     assert "llvm.preserve" not in shell_text()
 
 

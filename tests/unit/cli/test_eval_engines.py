@@ -141,7 +141,7 @@ def said(
 
 
 def without_notes(text: str) -> str:
-    """Standard error without what `--engine native` says of itself."""
+    """Standard error without the messages of `--engine native`."""
     return "".join(line for line in text.splitlines(True) if "reference semantics" not in line)
 
 

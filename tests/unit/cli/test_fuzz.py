@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`policyc fuzz`: its options, its exit codes, and what it says of wrong input."""
+"""`policyc fuzz`: its options, its exit codes, and its messages about wrong input."""
 
 import json
 import signal

@@ -84,14 +84,14 @@ def test_nothing_else_is_loaded(modules: tuple[str, ...]) -> None:
 
 
 def test_an_incremental_build_imports_nothing_of_a_full_build() -> None:
-    """What is left of a run after a small change is mostly its start."""
+    """Start-up is most of the time of a run after a small change."""
     loaded = imported_by("import policyc.compiler.driver.rebuild.incremental")
     assert [name for name in sorted(loaded) if OF_THE_WHOLE_WAY.fullmatch(name)] == []
     assert [name for name in not_needed(loaded) if not OF_BUNDLES.fullmatch(name)] == []
 
 
 def test_options_are_read_without_the_compiler() -> None:
-    """A mistake in the options is said before anything of the pipeline is loaded."""
+    """An error in the options is reported before the pipeline is imported."""
     loaded = imported_by(
         "from policyc.compiler.cli.main import run\n"
         "assert run(['compile', '--help']) == 0\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`policyc verify`: its exit codes, universes, formats, and what it says of wrong input."""
+"""`policyc verify`: its exit codes, universes, formats, and its messages about wrong input."""
 
 import json
 from pathlib import Path

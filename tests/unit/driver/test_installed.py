@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said to be installed is what Python's own modules say."""
+"""The list of installed packages equals that of Python's own modules."""
 
 import sys
 from importlib import metadata, resources

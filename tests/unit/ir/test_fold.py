@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A folded diagram says of every key what going through the tiers rule by rule says."""
+"""A folded diagram equals the evaluation of the tiers, rule by rule, for every key."""
 
 import random
 from itertools import pairwise

@@ -51,7 +51,7 @@ HEAD = "apiVersion: policyc.dev/v1alpha1\nkind: ExtendedPolicy\n"
 
 
 def converted(text: str) -> str:
-    """The objects without what they all begin with."""
+    """The objects without their common first fields."""
     inputs = Inputs((StreamSource(BytesIO(text.encode())),), (), ReadOptions())
     return convert_inputs(inputs, "extended", False, lambda _: None).text.replace(HEAD, "")
 
@@ -422,7 +422,7 @@ HAS_ODD = EndpointSelector(labels=LabelSelector((Requirement("a b", Operator.EXI
 
 
 def changed(**fields: object) -> PolicySet:
-    """One rule, changed to what no API writes."""
+    """One rule, changed to a form that no API has."""
     (case,) = [case for case in engine_cases() if case.title == "services that are taken out"]
     (tier,) = [tier for tier in case.policies.tiers if tier.policies]
     (policy,) = tier.policies
@@ -493,7 +493,7 @@ def test_tiers_never_stand_at_the_numbers_of_others() -> None:
 
 
 def test_most_policy_sets_can_be_written() -> None:
-    """Of random ones, which ask for much that no API has: labels of hosts, IPv4 written as IPv6."""
+    """Random policy sets have features that no API has: labels of hosts, IPv4 written as IPv6."""
     said = 0
     for seed in range(60):
         policies = tiered_case(random.Random(seed), max_tiers=3, max_policies=3).policies

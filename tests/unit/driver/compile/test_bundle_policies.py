@@ -81,7 +81,7 @@ def hosts_of(given: PolicyInput) -> list[HostEndpoint]:
 
 
 def exactly(value: object) -> object:
-    """What a value is, places and names included, which == leaves out."""
+    """The full content of a value, with positions and names, which == ignores."""
     if is_dataclass(value):
         parts = [exactly(getattr(value, field.name)) for field in fields(value)]
         return type(value).__name__, parts

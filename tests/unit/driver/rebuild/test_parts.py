@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of a record come back as they were, and what nobody asks for is not made."""
+"""The parts of a record are read back unchanged, and unused parts are not built."""
 
 from array import array
 from dataclasses import replace

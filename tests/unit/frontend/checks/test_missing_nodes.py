@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node without a Node object is an address outside; that is said where a policy reads nodes."""
+"""A node without a Node object is an external address; a warning says so if a policy reads nodes."""
 
 from pathlib import Path
 

@@ -167,7 +167,7 @@ def test_a_block_that_is_denied_may_let_pods_through() -> None:
 
 
 def test_a_block_that_is_allowed_is_only_warned_of() -> None:
-    """Cilium allows less, and no answer about what is allowed at most depends on it."""
+    """Cilium allows less, and no upper bound depends on it."""
     (rule,) = policy(read(BLOCK)).ingress
     assert rule.opaque is None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cluster objects become the universe: who has which labels, ports and addresses."""
+"""Cluster objects become the universe: endpoints and nodes with labels, ports and addresses."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong in a rule block is said at its very characters; `«»` mark them here."""
+"""An error in a rule block is reported at its exact characters; `«»` mark them here."""
 
 import io
 
@@ -33,7 +33,7 @@ def policy(**given: str) -> str:
 
 
 def marked(text: str) -> tuple[str, list[tuple[int, int, int]]]:
-    """The text without marks, and what they mark: (line, column, end column)."""
+    """The text without marks, and the marked range: (line, column, end column)."""
     found = []
     for number, line in enumerate(text.split("\n"), start=1):
         start = line.find("«") + 1
@@ -44,7 +44,7 @@ def marked(text: str) -> tuple[str, list[tuple[int, int, int]]]:
 
 
 def findings(text: str, services: tuple[Service, ...] = ()) -> list[Diagnostic]:
-    """What is said about a file of policies."""
+    """The findings about a file of policies."""
     source = StreamSource(io.BytesIO(text.encode()), "p.yaml")
     try:
         return list(read_policies([source], services=services).findings)

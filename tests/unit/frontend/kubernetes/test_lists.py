@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A list that loses its items is an error: its policies would be dropped, and nobody would know."""
+"""A List without its items is an error: otherwise its policies would be dropped silently."""
 
 from pathlib import Path
 

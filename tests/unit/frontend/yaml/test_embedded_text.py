@@ -31,7 +31,7 @@ def scalar(yaml: str) -> Scalar:
 
 
 def place_of_x(yaml: str) -> tuple[int, int, int]:
-    """Where the text's X is said to stand."""
+    """The reported position of the text's X."""
     text = RuleText(scalar(yaml))
     at = text.text.index("X")
     span = text.span(at, at + 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bundle is believed as far as its digests go, and what is wrong with it is said."""
+"""A bundle is checked against its digests, and its faults are reported."""
 
 import hashlib
 import json

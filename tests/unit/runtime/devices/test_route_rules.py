@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rules of routing ask, from the kernel's own messages: what came after pyroute2, too."""
+"""The selectors of routing rules in the kernel's messages, with attributes newer than pyroute2."""
 
 import struct
 from collections.abc import Iterator

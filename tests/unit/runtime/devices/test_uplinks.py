@@ -16,7 +16,7 @@ NUMBERS = {name: at for at, name in enumerate(LINKS, 2)}
 
 
 def link(name: str, master: str) -> ifinfmsg:
-    """As `ip link show` is told of it."""
+    """A link as the kernel reports it to `ip link show`."""
     attributes: list[tuple[str, object]] = [("IFLA_IFNAME", name)]
     if master:
         attributes.append(("IFLA_MASTER", NUMBERS[master]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asking for devices that packets can be handed to, on machines that cannot ask."""
+"""The search for fast-path devices, on machines that cannot search."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Room for descriptors: the soft limit follows the need, the hard one is told of."""
+"""File descriptors: the soft limit is raised as needed, and a low hard limit is reported."""
 
 import resource
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def test_a_soft_limit_that_is_too_low_is_raised_to_what_is_needed(limits: tuple[
 
 
 def test_a_hard_limit_that_is_too_low_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Told of, not tried: a process that lowers its own cannot raise it again."""
+    """Simulated: a process that lowers its own hard limit cannot raise it again."""
     monkeypatch.setattr(resource, "getrlimit", lambda which: (64, 128))
     monkeypatch.setattr(resource, "setrlimit", lambda which, limits: pytest.fail("it was changed"))
     with pytest.raises(

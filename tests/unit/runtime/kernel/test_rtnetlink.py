@@ -18,7 +18,7 @@ def message(number: int, flags: int = MULTI) -> Message:
 
 
 def told(*readings: Callable[[], Iterator[Message]]) -> tuple[list[int], int]:
-    """What is read in the end, and the n-th reading that it was."""
+    """The final answer, and the number of reads."""
     times = 0
 
     def read() -> Iterator[Message]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Failsafe ports: the usual ones, and those that a load is told."""
+"""Failsafe ports: the defaults, and the ports given to a load."""
 
 import sys
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notes on the node: ids are made for those the compiler did not see, and without ids verdicts stay."""
+"""Notes on the node: notes new to the compiler get ids; without free ids, verdicts stay the same."""
 
 from typing import Any
 

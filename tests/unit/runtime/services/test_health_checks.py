@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Load balancers ask the ports of Services, and are told how many endpoints the node has."""
+"""Health-check ports of Services tell load balancers how many endpoints the node has."""
 
 import contextlib
 import errno
@@ -25,7 +25,7 @@ families = pytest.mark.parametrize("family", [4, 6])
 
 
 class Node:
-    """What has ports, and is healthy or not."""
+    """A node with health-check ports, healthy or not."""
 
     def __init__(self) -> None:
         self.healthy = True
@@ -51,7 +51,7 @@ def node() -> Iterator[Node]:
 
 
 def free_port() -> int:
-    """Below those that the kernel gives to clients, so that none of them gets it meanwhile."""
+    """A port below the ephemeral range, so that no client takes it meanwhile."""
     while True:
         port = random.randrange(10_000, 30_000)
         with (
@@ -191,7 +191,7 @@ def test_without_descriptors_no_client_is_served_and_the_loop_sleeps(node: Node)
 def test_ports_without_descriptors_are_reported_once(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was answered before still is, and the others are as soon as there is room."""
+    """Open ports still answer, and the other ports do as soon as there are descriptors."""
     port, other = free_port(), free_port()
     node.checks.set({(4, port): WEB})
     with monkeypatch.context() as limited:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services and EndpointSlices become frontends and backends, and those become rows that stay put."""
+"""Services and EndpointSlices become frontends and backends, which keep their rows in the maps."""
 
 import ipaddress
 import struct
@@ -254,7 +254,7 @@ def test_two_services_with_one_node_port() -> None:
 def test_which_endpoints_of_the_node_are_for_clients_outside(
     conditions: dict[str, dict[str, Any]], here: list[str]
 ) -> None:
-    """KEP-1669: those of the node that terminate, where none of them is ready, whoever else is."""
+    """KEP-1669: terminating endpoints of the node serve if none of the node's endpoints is ready."""
     slices = listed(
         *(
             ("10.0.1.1", "node-2", c) if name == "far" else (f"10.0.0.{name}", "node-1", c)

@@ -35,7 +35,7 @@ def test_the_code_of_an_object_is_encoded_as_it_was(name: str) -> None:
 
 
 def test_every_bit_counts() -> None:
-    """Whatever is decoded is encoded to the same bytes: no bit is passed over."""
+    """Every decoded instruction is encoded to the same bytes: no bit is ignored."""
     rng = random.Random(3)
     refused = 0
     for instruction in EVERY:

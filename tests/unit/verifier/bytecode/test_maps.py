@@ -166,7 +166,7 @@ def test_a_data_section_that_is_read_only_is() -> None:
 
 
 class Says(Oracle):
-    """The same answer to everything; remembers what was asked."""
+    """Gives the same answer to every question, and records the questions."""
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer

@@ -138,7 +138,7 @@ def read_all(data: bytes) -> None:
 
 
 def outcome(data: bytes) -> str:
-    """A damaged object is read, or refused by an error of ours; nothing else may come out."""
+    """A damaged object is read, or refused by a declared error."""
     try:
         read_all(data)
     except BytecodeError as error:

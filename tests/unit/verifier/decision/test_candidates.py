@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selectors that an endpoint is asked about: all that select it, and not all there are."""
+"""The candidate selectors of an endpoint include all that select it, and few others."""
 
 import random
 

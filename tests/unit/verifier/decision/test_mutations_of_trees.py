@@ -126,7 +126,7 @@ def with_rule(d: DecisionIR, index: int, change: Callable[[TableRule], TableRule
 
 
 def exchanged(d: DecisionIR, change: Callable[[NodeColumn], NodeColumn]) -> DecisionIR:
-    """Node columns exchange their signatures with what `change` makes of them."""
+    """Node columns exchange their signatures with those that `change` returns."""
     columns = [change(c) if isinstance(c, NodeColumn) else c for c in d.atoms.columns]
     return replace(d, atoms=replace(d.atoms, columns=tuple(columns)))
 

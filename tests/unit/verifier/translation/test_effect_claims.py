@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that limit and log are proved, and refuted where they do so for whom no rule asks."""
+"""Programs that limit and log are proved; a program with an effect that no rule has is refuted."""
 
 from functools import cache
 from itertools import product
@@ -33,7 +33,7 @@ QUICK = ("limit", Backend.LLVM)
 
 @cache
 def asking(what: str, backend: Backend = Backend.C) -> Made:
-    """A generation whose rules ask for that."""
+    """A generation whose rules have that effect."""
     policy = {
         "apiVersion": "policyc.dev/v1alpha1",
         "kind": "ExtendedPolicy",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the policy program shares with the hooks is the same to both, or that it is not is said."""
+"""Layouts that the policy program shares with the hooks are equal, or the difference is reported."""
 
 from collections.abc import Iterator
 from functools import cache
