@@ -156,7 +156,7 @@ def compiled(folder: Path, way: Way, n: int) -> Path:
     folder.mkdir()
     (folder / "policies.yaml").write_text(yaml.dump_all(_policy(at, n, way) for at in range(n)))
     asked = ["compile", "-f", str(folder / "policies.yaml"), "-o", str(folder / "bundle")]
-    asked += ["--cache", str(folder.parent / "cache")]  # the hooks are those of every bed
+    asked += ["--cache", str(folder.parent / "cache")]  # every bed has the same hooks
     compiler = [sys.executable, "-m", "policyc.compiler.cli"]
     subprocess.run([*compiler, *asked], check=True, stdout=subprocess.DEVNULL)
     return folder / "bundle"

@@ -135,7 +135,7 @@ def ours(n: int, services: int = 0) -> Callable[[Lab, Path], None]:
     def dress(lab: Lab, folder: Path) -> None:
         (folder / "policies.yaml").write_text(yaml.dump_all(_policy(at, n) for at in range(n)))
         asked = ["compile", "-f", str(folder / "policies.yaml"), "-o", str(folder / "bundle")]
-        asked += ["--cache", _cache().name]  # the hooks are those of every bed
+        asked += ["--cache", _cache().name]  # every bed has the same hooks
         compiler = [sys.executable, "-m", "policyc.compiler.cli"]
         subprocess.run([*compiler, *asked], check=True, stdout=subprocess.DEVNULL)
         lab.node.write_endpoints(folder / "endpoints.json", METADATA)

@@ -188,7 +188,7 @@ def test_a_wrong_clang_is_reported_in_one_line(policies: Path, tmp_path: Path, t
     assert not (tmp_path / "b").exists()
 
 
-def test_behind_a_link_the_bundle_is_replaced_and_the_link_stays(
+def test_a_bundle_behind_a_link_is_replaced_and_the_link_kept(
     policies: Path, tmp_path: Path
 ) -> None:
     real, link = tmp_path / "v1", tmp_path / "current"
@@ -206,7 +206,9 @@ def test_a_target_that_may_not_be_looked_at_is_named(
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700 if os.geteuid() == 0 else 0)
     arguments = ["compile", "-f", str(policies), "-o"]
-    assert run([*arguments, str(tmp_path / "open")]) == 0  # nobody may not read this checkout
+    assert (
+        run([*arguments, str(tmp_path / "open")]) == 0
+    )  # the user `nobody` may not read this checkout
     me = os.geteuid()
     os.seteuid(65534 if me == 0 else me)
     try:

@@ -220,7 +220,7 @@ def test_a_cluster_without_nodes_has_no_bundles(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_node_name_that_leads_elsewhere_is_refused(
+def test_a_node_name_with_a_path_is_refused(
     cluster: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = (cluster / "cluster.yaml").read_text().replace("nodeName: node-a", "nodeName: ../../x")
@@ -240,7 +240,7 @@ def test_a_directory_without_node_bundles_is_not_replaced(
     assert [path.name for path in tmp_path.iterdir()] == ["precious"]
 
 
-def test_a_part_that_is_not_the_wholes_is_a_bug_and_nothing_is_written(
+def test_a_node_bundle_that_differs_from_the_whole_is_an_internal_error(
     cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> list[Broken]:

@@ -125,7 +125,7 @@ def test_a_solver_that_gave_up_is_never_equal(policyc: Run) -> None:
 
 
 @pytest.mark.parametrize("solver", ["z3", "bitwuzla", "both"])
-def test_every_solver_says_the_same(policyc: Run, solver: str) -> None:
+def test_all_solvers_agree(policyc: Run, solver: str) -> None:
     assert policyc("diff", "old", "same", "--solver", solver)[0] == 0
     assert policyc("diff", "old", "narrow", "--solver", solver)[0] == 1
     pods = ("--cluster", "pods.yaml", "--audit")
@@ -240,7 +240,7 @@ def test_a_certificate_without_goals_is_checked(policyc: Run) -> None:
     assert "solved by" not in out
 
 
-def test_nothing_stored_is_believed(policyc: Run) -> None:
+def test_stored_results_are_not_trusted(policyc: Run) -> None:
     found = certificate(policyc, "--cluster", "pods.yaml")
     assert found["obligations"]
     lies: list[Callable[[dict[str, Any]], object]] = [
@@ -316,7 +316,7 @@ def test_pods_of_one_side_only_are_reported(policyc: Run) -> None:
     Path("fewer.yaml").write_text(PODS.split("\n---\n")[0])
     given = ("--cluster-old", "pods.yaml", "--cluster-new", "fewer.yaml")
     code, out, _ = policyc("diff", "old", "moved", *given)
-    assert code == 0  # nobody who is on both sides may reach it, before or after
+    assert code == 0  # no pod of both sides may reach it, before or after
     assert "not compared: shop/web" in out
 
 

@@ -131,7 +131,7 @@ def test_a_search_that_stops_gives_a_lower_bound(
     assert found["omitted"] == 8
 
 
-def test_a_search_that_stops_says_so_where_all_that_was_counted_is_shown(
+def test_a_stopped_search_is_reported_even_if_all_counts_are_shown(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(driver, "MOST_COUNTED", 1)

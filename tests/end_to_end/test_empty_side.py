@@ -30,7 +30,7 @@ def test_the_first_policy_and_the_last(
     assert "warning[PC0103]" in out.err
 
 
-def test_a_directory_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_directory_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "policy.yaml").write_text(POLICY)
     assert run(["diff", str(tmp_path / "nowhere"), str(tmp_path)]) == 2
 

@@ -443,7 +443,7 @@ def test_a_signed_proof_is_taken(
     assert NEXT in capfd.readouterr().err
 
 
-def test_the_proof_of_others_is_not_taken(
+def test_a_proof_signed_by_an_unknown_key_is_refused(
     signed: Path, keys: dict[str, tuple[Path, Path]], capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert loaded(signed, "--require-proof", str(keys["theirs"][1])) == 2

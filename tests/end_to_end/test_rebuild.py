@@ -380,7 +380,7 @@ def test_files_that_are_not_taken_apart(
     assert ways == [None]
 
 
-def test_a_run_after_the_short_one_starts_from_the_same_record(
+def test_a_run_after_an_incremental_build_uses_the_same_record(
     project: Project, ways: Ways
 ) -> None:
     """The short way leaves no record: changes since the last whole run add up, and are few."""
@@ -560,7 +560,7 @@ def test_a_row_that_was_left_out_stops_the_run(
     assert project.files("with") == before
 
 
-def test_a_damaged_record_is_none(project: Project, ways: Ways) -> None:
+def test_a_damaged_record_is_ignored(project: Project, ways: Ways) -> None:
     edit_port(project.policies[1])
     project.save()
     for path in (project.folder / "cache" / "v1").rglob("*"):

@@ -55,7 +55,7 @@ def test_an_explanation_in_words_is_as_written_down(
 
 
 @pytest.mark.parametrize("name", FLOWS)
-def test_an_explanation_as_json_is_valid_and_says_the_same(
+def test_a_json_explanation_is_valid_and_equals_the_text(
     name: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(HERE)

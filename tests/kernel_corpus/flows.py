@@ -83,7 +83,7 @@ def _flows(pods: list[Endpoint], rng: random.Random) -> list[Flow]:
         if src != dst and None not in (end_address(src, family), end_address(dst, family))
         if isinstance(src, Endpoint) or isinstance(dst, Endpoint)
         for service in _services(family)
-        # Without ports an answer cannot be told from a request: one direction only.
+        # Without ports, a reply looks like a request: one direction only.
         if service.number in {p.value for p in Protocol} or str(src) < str(dst)
     ]
     return rng.sample(flows, min(CANDIDATES, len(flows)))

@@ -56,12 +56,12 @@ def check(seed: int) -> None:
 
 @settings(max_examples=examples(40), deadline=None)
 @given(SEEDS)
-def test_a_combination_of_verdicts_is_possible_where_a_flow_has_it(seed: int) -> None:
+def test_a_combination_of_verdicts_is_possible_if_a_flow_has_it(seed: int) -> None:
     check(seed)
 
 
 @pytest.mark.slow
 @settings(max_examples=1500, deadline=None)
 @given(SEEDS)
-def test_a_combination_of_verdicts_is_possible_where_a_flow_has_it_at_length(seed: int) -> None:
+def test_a_combination_of_verdicts_is_possible_if_a_flow_has_it_at_length(seed: int) -> None:
     check(seed)

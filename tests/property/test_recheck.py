@@ -56,7 +56,7 @@ def test_a_slip_in_a_listing_is_noticed(seed: int) -> None:
     listing = listing_of(rng.randrange(1 << 30))
     behaviour = listing.behaviour
     assert behaviour._out is not None
-    discovery = kind_span(Kind.ICMPV6)  # along the link, policies are not asked about it (A26)
+    discovery = kind_span(Kind.ICMPV6)  # on the link only: policies do not apply (A26)
     slips = [
         (label, at, columns & -columns)
         for label, reach in enumerate(behaviour._out)

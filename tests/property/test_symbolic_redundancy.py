@@ -114,7 +114,7 @@ def test_useless_rules_may_be_removed_at_length(seed: int) -> None:
 
 @settings(max_examples=examples(30, 6), deadline=None)
 @given(SEEDS)
-def test_where_pods_live_is_kept_to(seed: int) -> None:
+def test_pod_networks_are_respected(seed: int) -> None:
     rng = random.Random(seed)
     policies = tiered_case(rng, max_tiers=2, max_policies=3).policies
     answers = answered(policies, NETWORKS)
@@ -148,7 +148,7 @@ def _key(rule: RuleId) -> object:
 
 @settings(max_examples=examples(40), deadline=None)
 @given(SEEDS)
-def test_the_order_of_rules_and_policies_hides_nothing(seed: int) -> None:
+def test_results_do_not_depend_on_the_order_of_rules(seed: int) -> None:
     """Of NetworkPolicies, which only allow: neither order means anything."""
     rng = random.Random(seed)
     policies = random_case(rng).policies

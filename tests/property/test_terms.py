@@ -220,7 +220,7 @@ def test_substitution_replaces_every_occurrence(seed: int) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_parts_that_are_believed_by_others_change_nothing(seed: int) -> None:
+def test_reduced_terms_have_the_same_value(seed: int) -> None:
     both = grown(seed, 60)
     for truth, holds in both.truths:
         less = reduced(both.domain, truth)

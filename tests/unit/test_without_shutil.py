@@ -53,7 +53,7 @@ def test_a_placed_directory_replaces_the_old_one_and_keeps_link_targets(tmp_path
     assert (others / "file").exists()
 
 
-def test_what_was_begun_goes_where_the_work_fails(tmp_path: Path) -> None:
+def test_a_failed_placement_removes_partial_output(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     with pytest.raises(ValueError, match="no"), placed(out) as work:

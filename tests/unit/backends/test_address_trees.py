@@ -89,7 +89,7 @@ def test_the_blocks_of_a_half_are_two_words_away() -> None:
     assert tree.ns < best_tree(runs, 4).ns
 
 
-def test_a_fan_of_a_half_has_no_word_for_keys_that_there_are_not() -> None:
+def test_a_fan_has_no_word_for_impossible_keys() -> None:
     """256 words are 16 lines; one more would leave room for half as many, in the same memory."""
     tree = tree_of_fans(blocks(128, 24))
     assert tree.fans is not None and [shape.lines for shape in tree.fans.values()] == [16]

@@ -145,7 +145,7 @@ def test_conditions_as_selectors(condition: Condition, text: str) -> None:
         (asks("a", "x", attribute=Attribute.NODE_LABEL), "pods by node label"),
     ],
 )
-def test_conditions_that_no_selector_says(condition: Condition, why: str) -> None:
+def test_conditions_that_no_selector_can_express(condition: Condition, why: str) -> None:
     with pytest.raises(UnsayableError, match=why):
         to_text([condition], of_workloads)
 
@@ -174,7 +174,7 @@ def test_a_selector_may_nest_as_deep_as_it_is_read() -> None:
          'projectcalico.org/name != "shop" && has(team)'),
     ],
 )  # fmt: skip
-def test_a_negative_selector_of_namespaces_leaves_out_what_has_none(
+def test_a_negative_namespace_selector_excludes_ends_without_a_namespace(
     parts: list[Condition], text: str
 ) -> None:
     assert namespace_selector(parts) == text
@@ -243,7 +243,7 @@ def test_blocks_as_nets(peers: list[Peer], sources: list[object]) -> None:
     assert [rule.get("source", {}) for rule in found] == sources
 
 
-def test_a_rule_without_cidrs_says_its_family() -> None:
+def test_a_rule_without_cidrs_names_its_family() -> None:
     found = written(replace(RULE, peers=(Not(block("10.0.0.0/8")),)))
     assert [rule.get("ipVersion") for rule in found] == [None, 6]
 

@@ -75,9 +75,7 @@ def test_the_table_has_the_rule_that_rejects_and_no_other() -> None:
         (Limit(1, 1_000_000_000), 1_000_000_000, 999_999_999 * 1_000_000_000),
     ],
 )
-def test_a_limit_is_an_interval_and_how_early_one_may_come(
-    limit: Limit, every: int, slack: int
-) -> None:
+def test_a_limit_has_an_interval_and_a_slack(limit: Limit, every: int, slack: int) -> None:
     found = effects_of([RuleEntry("rule", Action.ALLOW, limit=limit)])
     assert found == {0: RuleEffects(EffectBits.LIMIT, every, slack)}
     assert slack + every < 1 << 63
@@ -107,7 +105,7 @@ def test_only_maps_that_logs_need_exist(action: str, modifier: str) -> None:
     assert seed(emitted("deny"), "pc_events") is None
 
 
-def test_audit_takes_ids_and_nothing_else() -> None:
+def test_audit_needs_only_ids() -> None:
     made = emitted("audit")
     assert "PC_LOGS" not in made.c and made.plan.effects is EffectBits.NONE
     assert any(", after audit by " in words for words in made.layout.verdicts.rules)

@@ -81,7 +81,7 @@ def test_a_bug_is_a_document_and_exit_3(
     assert capfd.readouterr().out == "", "text has its errors on standard error only"
 
 
-def test_a_format_that_there_is_not_is_wrong_usage(capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_format_is_a_usage_error(capfd: pytest.CaptureFixture[str]) -> None:
     assert run([*DENIED, "--format", "sarif"]) == 2
     assert "'sarif' is not one of 'text', 'json'" in capfd.readouterr().err
 
@@ -104,7 +104,7 @@ def test_an_unwritable_file_is_reported(tmp_path: Path, capfd: pytest.CaptureFix
     assert "cannot be written" in shown.err
 
 
-def test_a_failure_goes_where_the_result_would(
+def test_a_failure_is_written_to_the_result_file(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "why.json"

@@ -175,7 +175,7 @@ def test_files_that_cannot_be_read_are_reported(tmp_path: Path, text: str) -> No
     assert run(["fmt", str(tmp_path / "nothing")]) == 2
 
 
-def test_files_of_others_are_not_even_read(tmp_path: Path) -> None:
+def test_files_of_other_kinds_are_not_read(tmp_path: Path) -> None:
     path = tmp_path / "chart.yaml"
     path.write_text("a: {{ template }}\n")
     assert run(["fmt", str(tmp_path)]) == 0
@@ -196,7 +196,7 @@ def test_standard_input_goes_to_standard_output(
     assert run(["fmt", "-", "x"]) == 2
 
 
-def test_the_mode_and_a_link_stay(policy: Path, tmp_path: Path) -> None:
+def test_fmt_keeps_the_mode_and_a_link(policy: Path, tmp_path: Path) -> None:
     policy.chmod(0o640)
     link = tmp_path / "link.yaml"
     link.symlink_to(policy)

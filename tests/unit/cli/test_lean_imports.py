@@ -118,7 +118,7 @@ def test_a_network_policy_is_read_without_the_readers_of_others() -> None:
     assert not_needed(loaded) == []
 
 
-def test_the_pattern_knows_what_a_whole_run_loads() -> None:
+def test_the_pattern_matches_imports_of_a_full_build() -> None:
     """The other tests would hold of a pattern that is out of date, too."""
     loaded = imported_by(
         "import policyc.compiler.driver.compile.compile, policyc.compiler.frontend.read"

@@ -22,7 +22,7 @@ spec: {selector: all(), ingress: [{action: Allow, protocol: TCP, source: {ports:
 """
 
 
-def test_the_listing_says_how_much_was_worked_out_again(
+def test_recheck_reports_its_coverage(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     assert run(["list", *INPUT]) == 0

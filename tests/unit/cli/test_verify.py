@@ -73,7 +73,7 @@ def answers(capfd: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     ("text", "code"),
     [(HOLDS, 0), (BROKEN, 1), (VACUOUS, 1), (HOLDS + BROKEN, 1), (HOLDS + VACUOUS, 1)],
 )
-def test_the_exit_code_says_what_was_found(
+def test_the_exit_code_reflects_the_result(
     text: str, code: int, given: list[str], tmp_path: Path
 ) -> None:
     assert run(["verify", *given, *intents(tmp_path, text)]) == code
@@ -222,7 +222,7 @@ def test_intents_and_policies_must_be_given(given: list[str], tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("solver", ["bitwuzla", "both"])
-def test_another_solver_says_the_same(
+def test_another_solver_agrees(
     solver: str, given: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     asked = ["verify", *given, *intents(tmp_path, HOLDS + BROKEN), "--solver", solver]

@@ -37,7 +37,7 @@ def test_random_policy_sets_come_back() -> None:
         assert encoded(back) == encoded(given), seed  # == leaves places and names out
 
 
-def test_numbers_and_truth_are_not_one_value() -> None:
+def test_numbers_and_booleans_differ() -> None:
     value = ((1,), (True,), (1.0,), ("1",), (None,), (-1e300,), (float("inf"),), (1 << 70,))
     assert repr(copied(value)) == repr(value)
 

@@ -34,7 +34,7 @@ def test_a_stored_entry_is_read_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"x", b"\0" * 40, None])
-def test_a_damaged_entry_is_not_there_and_is_replaced(tmp_path: Path, damage: bytes | None) -> None:
+def test_a_damaged_entry_is_ignored_and_replaced(tmp_path: Path, damage: bytes | None) -> None:
     cache = open_cache(tmp_path)
     cache.put(KEY, b"content")
     (path,) = entries(tmp_path)
@@ -103,7 +103,7 @@ def test_the_ledger_has_proved_questions(tmp_path: Path) -> None:
     assert not proof_ledger.open_ledger(cache, "another context").has(one)
 
 
-def test_another_z3_or_another_compiler_has_proved_nothing(
+def test_another_z3_or_compiler_invalidates_proofs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache = open_cache(tmp_path)
@@ -130,7 +130,7 @@ def test_the_ledger_drops_unused_questions(tmp_path: Path, monkeypatch: pytest.M
     assert proof_ledger.open_ledger(cache, "").has(bytes([7, 4]) * 16)
 
 
-def test_comments_and_blank_lines_go_and_strings_stay() -> None:
+def test_comments_and_blank_lines_are_removed_and_strings_kept() -> None:
     text = 'int a; /* one\n two */ int b; // three\n\n\tchar *c = "/* no */ // no";  \nint/**/d;\n'
     assert bare_text(text) == 'int a;   int b;\n\tchar *c = "/* no */ // no";\nint d;\n'
 

@@ -129,7 +129,7 @@ def test_the_policies_in_a_bundle_are_those_that_were_given(
 
 
 @pytest.mark.parametrize("how", ["--node", "--all-nodes"])
-def test_bundles_of_one_node_guard_it(tmp_path: Path, how: str) -> None:
+def test_a_bundle_of_one_node_has_its_host_policies(tmp_path: Path, how: str) -> None:
     (tmp_path / "cluster.yaml").write_text(CLUSTER)
     cluster = ("--cluster", str(tmp_path / "cluster.yaml"))
     if how == "--node":

@@ -97,7 +97,7 @@ def test_network_sets_of_the_cluster_are_found_by_policies_of_f() -> None:
     ],
     ids=lambda case: case[0],
 )
-def test_what_f_and_the_cluster_have_otherwise_is_an_error(
+def test_differing_objects_in_f_and_the_cluster_are_an_error(
     kind_and_specs: tuple[str, dict[str, Any], dict[str, Any]],
 ) -> None:
     kind, one, other = kind_and_specs

@@ -87,7 +87,9 @@ def test_without_a_cluster_no_node_is_missed(
     assert "PC061" not in shown_by(["eval", *files, "192.0.2.7", "192.0.2.8", "tcp/80"], capsys)
 
 
-def test_compile_says_it_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compile_reports_missing_nodes_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "p.yaml").write_text(ADMIN)
     (tmp_path / "c.yaml").write_text(PODS)
     files = ["-f", str(tmp_path / "p.yaml"), "--cluster", str(tmp_path / "c.yaml")]

@@ -234,7 +234,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("code", "object_"), BAD)
-def test_what_is_read_is_checked(code: str, object_: dict[str, Any]) -> None:
+def test_fields_that_are_read_are_validated(code: str, object_: dict[str, Any]) -> None:
     assert [finding.code for finding in errors(object_)] == [code]
 
 

@@ -48,7 +48,7 @@ def ask(text: str, folder: Path) -> int:
 
 
 @pytest.mark.parametrize(("text", "where", "near"), CASES)
-def test_a_field_spelled_nearly_like_one_that_is_read(
+def test_a_misspelt_field_is_an_error(
     text: str, where: str, near: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ask(text, tmp_path) == 2

@@ -80,7 +80,7 @@ def test_paths_count_from_the_root_or_from_the_working_directory(
     assert git_source("git:main:./a.yaml").path == "policies/a.yaml"
 
 
-def test_without_a_path_it_is_the_other_sides(
+def test_without_a_path_git_uses_the_path_of_the_other_side(
     repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -28,7 +28,7 @@ def pod(interface: str) -> EndpointRecord:
 
 
 @pytest.mark.parametrize("ifindex", [1, 1 << 30], ids=["no veth", "gone"])
-def test_what_has_no_other_side_has_nothing_behind_it(ifindex: int) -> None:
+def test_a_device_without_a_peer_has_no_device_behind_it(ifindex: int) -> None:
     notes: list[str] = []
     require_hooks(Path("endpoints.json"), [pod("veth0")], {"veth0": ifindex}, notes.append)
     require_passed(["lo", "nowhere0"], {"veth0": ifindex})

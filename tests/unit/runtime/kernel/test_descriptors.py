@@ -18,13 +18,13 @@ def limits() -> Iterator[tuple[int, int]]:
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def test_a_limit_that_is_enough_stays() -> None:
+def test_a_sufficient_limit_is_not_changed() -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     descriptors.make_room(1, "tests")
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == before
 
 
-def test_a_soft_limit_that_is_too_low_is_raised_to_what_is_needed(limits: tuple[int, int]) -> None:
+def test_a_low_soft_limit_is_raised_as_needed(limits: tuple[int, int]) -> None:
     n_open = sum(1 for _ in Path("/proc/self/fd").iterdir())
     _, hard = limits
     resource.setrlimit(resource.RLIMIT_NOFILE, (n_open + 8, hard))

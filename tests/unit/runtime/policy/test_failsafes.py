@@ -45,7 +45,7 @@ def test_open_failsafe_ports_are_reported() -> None:
     assert Failsafes(("tcp:22", "udp:68"), ()).describe() == "inbound tcp:22, udp:68; outbound none"
 
 
-def test_there_are_not_more_than_there_is_room_for() -> None:
+def test_failsafe_ports_are_limited_to_the_map_size() -> None:
     assert len(read_ports(",".join(map(str, range(1, MOST + 1))), "inbound")) == MOST
     with pytest.raises(InputError, match="limit of 256"):
         read_ports(",".join(map(str, range(1, MOST + 2))), "inbound")

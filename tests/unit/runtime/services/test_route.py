@@ -41,7 +41,7 @@ def test_each_family_is_sent_from_the_nodes_first_address(file: EndpointsFile) -
     ]
 
 
-def test_without_the_option_there_are_none(file: EndpointsFile) -> None:
+def test_without_the_option_there_are_no_routes(file: EndpointsFile) -> None:
     assert read([], file, [], is_guarded=True) == ()
 
 
@@ -77,6 +77,6 @@ def test_other_nodes_need_an_uplink(file: EndpointsFile) -> None:
         read(["10.96.0.0/12"], file, [], is_guarded=False)
 
 
-def test_a_guarded_node_has_none(file: EndpointsFile) -> None:
+def test_service_routes_of_a_node_under_host_policy_are_an_error(file: EndpointsFile) -> None:
     with pytest.raises(InputError, match="this node is under host policy"):
         read(["10.96.0.0/12"], file, ["up0"], is_guarded=True)

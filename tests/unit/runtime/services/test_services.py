@@ -676,7 +676,7 @@ def frontend(*backends: tuple[str, bool], port: int = 80) -> Frontend:
     return found
 
 
-def test_a_row_stays_where_it_is_and_keeps_its_id() -> None:
+def test_a_row_keeps_its_position_and_id() -> None:
     table = Table()
     (place,) = table.update(frontend(("10.0.0.1", True))).new
     ident = table.ident(place)

@@ -326,7 +326,7 @@ def test_terms_come_back_from_the_stack_whole() -> None:
     assert state.registers[6] is TERMS.concat([(cut[0], 24), (0xAB, 8), (cut[1], 32)])
 
 
-def test_where_it_is_on_the_stack_must_be_known() -> None:
+def test_a_stack_offset_must_be_known() -> None:
     x = TERMS.variable("x", 64)
     state = unknown_state({3: x})
     with pytest.raises(UnmodelledError, match="offset"):

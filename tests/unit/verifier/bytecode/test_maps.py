@@ -98,7 +98,7 @@ def delete(name: str, number: int) -> tuple[Linked, ...]:
         ),
     ],
 )
-def test_what_is_given_back(what: str, code: tuple[Linked, ...], expected: int) -> None:
+def test_return_values_of_map_helpers(what: str, code: tuple[Linked, ...], expected: int) -> None:
     assert result(*code) == expected
 
 
@@ -126,7 +126,7 @@ def test_an_lru_that_may_evict_is_not_known() -> None:
         result(*(each for number in range(3) for each in update("lru", number, ANY)))
 
 
-def test_user_space_sees_what_the_program_wrote() -> None:
+def test_writes_are_visible_to_user_space() -> None:
     about = around(*update("hash", 9, ANY), Exit())
     assert run(about).result == 0
     assert about.map("hash").items() == {key(9): struct.pack("<Q", 77)}
@@ -202,7 +202,7 @@ FIB: tuple[Linked, ...] = (
 )
 
 
-def test_what_a_helper_writes_must_be_said() -> None:
+def test_writes_of_a_helper_must_be_declared() -> None:
     with pytest.raises(UnmodelledError, match="r2"):
         run(around(*FIB, oracle=Says(Answer(0))), bytes(64))
     written = Says(Answer(0, {2: b"\x07" + bytes(63)}))

@@ -46,7 +46,7 @@ def test_one_selector_for_each_app_gives_few_candidates() -> None:
     assert set(found) == {apps[7], teams[3], everyone}
 
 
-def test_the_demand_that_few_share_is_the_one_that_counts() -> None:
+def test_the_rarest_requirement_selects_candidates() -> None:
     both = [
         EndpointSelector(
             "shop",

@@ -96,7 +96,7 @@ def symbolic_answers() -> None:
             in_one_tier(isolating("x", NO_A, ANY_PEER), isolating("y", selecting("n", APP_B))),
             EQUAL,
         ),
-        # A policy for every namespace, named by none: pods where nobody selects.
+        # A policy for every namespace, named by no selector: it has pods that no policy selects.
         (
             in_one_tier(isolating("x", A)),
             in_one_tier(isolating("x", A), isolating("y", selecting(None, APP_B))),

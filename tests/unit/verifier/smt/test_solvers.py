@@ -101,12 +101,12 @@ def test_a_lying_second_solver_is_caught() -> None:
         with pytest.raises(InternalError, match="disagree"):
             decide(goal, Choice.BOTH, solvers=solvers)
     solvers = {**SOLVERS, Choice.BITWUZLA: says("liar", Answer.SAT)}
-    with pytest.raises(InternalError, match="disagree"):  # Z3 is asked for the model, and has none
+    with pytest.raises(InternalError, match="disagree"):  # Z3 has no model
         decide(UNSAT, Choice.BITWUZLA, solvers=solvers)
 
 
 @pytest.mark.parametrize("known", [Answer.SAT, Answer.UNSAT])
-def test_one_that_gave_up_is_no_second_opinion(known: Answer) -> None:
+def test_an_undecided_solver_does_not_confirm(known: Answer) -> None:
     gave_up = says("bitwuzla", Answer.UNKNOWN, "tired")
     found = decide(
         SAT, Choice.BOTH, solvers={Choice.Z3: says("z3", known), Choice.BITWUZLA: gave_up}

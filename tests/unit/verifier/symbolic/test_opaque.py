@@ -77,7 +77,7 @@ def test_equal_texts_cancel() -> None:
     assert kinds(same, again) == {None}
 
 
-def test_other_texts_do_not() -> None:
+def test_different_texts_do_not_cancel() -> None:
     one = tier(policy("a", Direction.EGRESS, rule(Action.ALLOW, "api.github.com")))
     other = tier(policy("a", Direction.EGRESS, rule(Action.ALLOW, "evil.example.com")))
     assert kinds(one, other) == {DifferenceKind.WIDENED, DifferenceKind.NARROWED}

@@ -25,7 +25,7 @@ def product(one: Node, other: Node) -> Node:
 
 
 @pytest.mark.parametrize("choice", Choice)
-def test_a_model_is_one_and_there_is_none_of_what_never_holds(choice: Choice) -> None:
+def test_satisfiable_terms_have_a_model_and_unsatisfiable_ones_none(choice: Choice) -> None:
     ask = Solving(choice)
     goal = D.all_of((D.equal(product(X, Y), 35, 32), D.equal(D.binary(Op.AND, X, 0xFF, 32), 5, 32)))
     model = ask.model(goal)
@@ -51,7 +51,7 @@ def test_solvers_that_disagree_are_not_believed(monkeypatch: pytest.MonkeyPatch)
         Solving(Choice.BOTH).model(D.equal(X, 3, 32))
 
 
-def test_a_model_that_is_none_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_false_model_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(asked: Solving, goal: Node, names: list[Node]) -> Model | None:
         return dict.fromkeys(names, 0)
 
