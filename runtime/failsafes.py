@@ -6,22 +6,17 @@ The defaults are Felix's FailsafeInboundHostPorts and FailsafeOutboundHostPorts,
 """
 
 import re
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from policyc.runtime.errors import InputError
-from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.pins import Pins
+from policyc.runtime.maps.failsafe_ports import INBOUND, OUTBOUND, FailsafePorts
+from policyc.runtime.maps.pinned_map import PRESENT
 from policyc.runtime.undo import Undo
 
 Side = Literal["inbound", "outbound"]
-MAP = "pc_failsafes"
-MOST = 256
-"""The limit per direction: the map also holds the previous load's ports until the load is complete."""
-_KEY = struct.Struct("=I2sBB")  # struct pc_failsafe
-_IN, _OUT = 0, 1  # enum pc_failsafe_side
 _PROTOCOLS = {"tcp": 6, "udp": 17, "sctp": 132}
 _PORT = re.compile(r"(?:([a-z]+):)?([0-9]{1,5})")
 _CONTROL_PLANE = "tcp:179,tcp:2379,tcp:2380,tcp:5473,tcp:6443,tcp:6666,tcp:6667"
@@ -35,12 +30,12 @@ class Failsafes:
     inbound: tuple[str, ...] = ()
     outbound: tuple[str, ...] = ()
 
-    def entries(self, epoch: int) -> Iterator[bytes]:
-        """The map's entries, one per port, for the generation of that epoch."""
-        for side, ports in ((_IN, self.inbound), (_OUT, self.outbound)):
+    def entries(self) -> Iterator[tuple[int, int, int]]:
+        """Protocol number, port, and enum pc_failsafe_side of each port."""
+        for side, ports in ((INBOUND, self.inbound), (OUTBOUND, self.outbound)):
             for text in ports:
                 protocol, _, port = text.partition(":")
-                yield _KEY.pack(epoch, struct.pack("!H", int(port)), _PROTOCOLS[protocol], side)
+                yield _PROTOCOLS[protocol], int(port), side
 
     def describe(self) -> str:
         """Both lists in words."""
@@ -64,8 +59,6 @@ def read_ports(text: str, side: Side) -> tuple[str, ...]:
                 "write ports as tcp:22,udp:68, or none",
             )
         found[f"{protocol}:{int(match[2])}"] = None
-    if len(found) > MOST:
-        raise InputError(f"--failsafe-{side}: {len(found)} ports exceed the limit of {MOST}")
     return tuple(found)
 
 
@@ -76,17 +69,27 @@ DEFAULT = Failsafes(
 
 
 def write(pins: Pins, failsafes: Failsafes, epoch: int, in_force: int, undo: Undo) -> None:
-    """Write the ports of the next generation beside those of `in_force`, and remove all others."""
+    """Write the ports of the next generation beside those of `in_force`, and remove all others.
+
+    Raises `InputError` if a list has more ports than the map holds.
+    """
     keep_only(pins, in_force)  # removes leftovers of a load that died
-    undo.by(keep_only, pins, in_force)
-    with bpf_syscall.obj_get(pins.map(MAP)) as fd:
-        for key in failsafes.entries(epoch):
-            bpf_syscall.map_update(fd, key, struct.pack("=I", 1))
+    with FailsafePorts(pins) as there:
+        _require_room(failsafes, there.most)
+        undo.by(keep_only, pins, in_force)
+        for entry in failsafes.entries():
+            there.put(there.key_of(epoch, *entry), PRESENT)
+
+
+def _require_room(failsafes: Failsafes, most: int) -> None:
+    for side, ports in (("inbound", failsafes.inbound), ("outbound", failsafes.outbound)):
+        if len(ports) > most:
+            raise InputError(f"--failsafe-{side}: {len(ports)} ports exceed the limit of {most}")
 
 
 def keep_only(pins: Pins, epoch: int) -> None:
     """Remove the ports of every other generation: no hook has read them since the switch."""
-    with bpf_syscall.obj_get(pins.map(MAP)) as fd:
-        for key in list(bpf_syscall.map_keys(fd, _KEY.size)):
-            if _KEY.unpack(key)[0] != epoch:
-                bpf_syscall.map_delete(fd, key)
+    with FailsafePorts(pins) as there:
+        for key in there.all_keys():
+            if there.epoch_of(key) != epoch:
+                there.delete(key)

@@ -17,7 +17,7 @@ _MEMBARRIER = {"x86_64": 324, "aarch64": 283, "riscv64": 283, "s390x": 356, "ppc
 _MEMBARRIER_GLOBAL = 1
 _GRACE_SECONDS = 0.1
 
-_SLOT, _SERVICES, _HALF = 0xFFFF, 0x10000, 0x20000
+_SLOT, _SERVICES, _BUFFER = 0xFFFF, 0x10000, 0x20000
 _MASQUERADE, _HOSTS, _OWN_NODE = 0x40000, 0x100000, 0x200000
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -44,13 +44,13 @@ class Word:
     @property
     def with_services(self) -> "Word":
         """The word with the other buffer of the tables of Services; everything else stays."""
-        half = 0 if self.services & _HALF else _HALF
-        return replace(self, services=_SERVICES | half)
+        other = 0 if self.services & _BUFFER else _BUFFER
+        return replace(self, services=_SERVICES | other)
 
     @property
-    def half(self) -> int:
+    def buffer(self) -> int:
         """The active buffer of the tables of Services."""
-        return 1 if self.services & _HALF else 0
+        return 1 if self.services & _BUFFER else 0
 
     @property
     def next(self) -> "Word":
@@ -67,7 +67,7 @@ def read(pin: Path) -> Word:
     with bpf_syscall.obj_get(pin) as fd:
         raw = bpf_syscall.map_lookup(fd, bytes(4), 8) or bytes(8)
     number = int.from_bytes(raw, "little")
-    services = number & (_SERVICES | _HALF)
+    services = number & (_SERVICES | _BUFFER)
     flags = (bool(number & bit) for bit in (_MASQUERADE, _HOSTS, _OWN_NODE))
     return Word(number & _SLOT, number >> 32, services, *flags)
 

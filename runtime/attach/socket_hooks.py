@@ -8,7 +8,6 @@ translate: the addresses that one has translated do not match in the other.
 
 import os
 import socket
-import struct
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -25,6 +24,7 @@ from policyc.runtime.kernel.pins import (
     Pins,
     filesystem_magic,
 )
+from policyc.runtime.maps.settings import SocketHost
 from policyc.runtime.undo import Undo
 
 PROGRAMS = {
@@ -38,9 +38,6 @@ PROGRAMS = {
     "pc_getpeer6": 30,
 }
 """Program -> enum bpf_attach_type."""
-HOST = struct.Struct("=Q16s16s")
-"""struct pc_socket_host."""
-_HOST_MAP = "pc_socket_host"
 _CGROUP2_MAGIC = 0x63677270
 _SO_NETNS_COOKIE = 71
 
@@ -72,7 +69,8 @@ def attach(
     undo.by(_remove_new_maps, pins, known)
     with Object(bundle.path / SOCKETS_OBJECT, pins.maps) as loaded:
         loaded.load()
-        _write_host(pins, addresses, undo)
+        with SocketHost(pins) as host:
+            host.set_host(network_cookie(), addresses, undo)
         undo.by(_take_off, folder)
         folder.mkdir(parents=True)
         at = os.open(cgroup, os.O_RDONLY | os.O_DIRECTORY)
@@ -124,20 +122,6 @@ def cgroup_id(cgroup: str) -> int:
         return Path(cgroup).stat().st_ino
     except OSError:
         return 0
-
-
-def _write_host(pins: Pins, addresses: Iterable[Address], undo: Undo) -> None:
-    first = {address.version: address.packed for address in reversed(list(addresses))}
-    value = HOST.pack(network_cookie(), first.get(4, b""), first.get(6, b""))
-    with bpf_syscall.obj_get(pins.map(_HOST_MAP)) as fd:
-        before = bpf_syscall.map_lookup(fd, bytes(4), HOST.size) or bytes(HOST.size)
-    undo.by(_set_host, pins, before)
-    _set_host(pins, value)
-
-
-def _set_host(pins: Pins, value: bytes) -> None:
-    with bpf_syscall.obj_get(pins.map(_HOST_MAP)) as fd:
-        bpf_syscall.map_update(fd, bytes(4), value)
 
 
 def network_cookie() -> int:

@@ -9,17 +9,13 @@ detached. Links are pinned below ROOT/xdp, by device. A program of another owner
 
 import errno
 import socket
-import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from policyc.runtime.bundle.address_value import (
-    Address,
-    packed,
-)
+from policyc.runtime.bundle.address_value import Address
 from policyc.runtime.bundle.bundle import (
     XDP_OBJECT,
     Bundle,
@@ -30,8 +26,8 @@ from policyc.runtime.kernel import (
     rtnetlink,
 )
 from policyc.runtime.kernel.libbpf import Object
-from policyc.runtime.kernel.per_cpu import possible_cpus
 from policyc.runtime.kernel.pins import Pins
+from policyc.runtime.maps.xdp import DescribedUplink, XdpCounts, XdpUplinks
 from policyc.runtime.snat import snat
 from policyc.runtime.state import Warn
 from policyc.runtime.undo import Undo
@@ -43,12 +39,6 @@ auto: in the driver of a hardware device, if it supports that. The peer of a vet
 veth driver sends.
 """
 PROGRAM = "pc_xdp_from"
-COUNTS = "pc_xdp_count"
-_UPLINKS = "pc_xdp_uplinks"
-_PLACES = 16  # 2 * PC_UPLINKS
-_UPLINK = struct.Struct("=16s16s6sBB")  # struct pc_xdp_uplink
-_DEVICE = struct.Struct("=I")
-_COUNTS_SIZE = 16  # struct pc_xdp_counts
 _FLAGS: Mapping[bool, int] = {True: 1 << 1, False: 1 << 2}  # is_generic -> XDP_FLAGS_*_MODE
 _TAKEN = (errno.EBUSY, errno.EEXIST)
 _GONE = (errno.ENODEV, errno.ENOLINK)
@@ -119,12 +109,12 @@ def keep_only(pins: Pins, devices: Iterable[int]) -> None:
     for pin in _links(pins):
         if int(pin.name) not in kept:
             _take_off(pin)
-    if not pins.map(_UPLINKS).exists():
+    if not XdpUplinks.is_there(pins):
         return
-    with bpf_syscall.obj_get(pins.map(_UPLINKS)) as fd:
-        for key in list(bpf_syscall.map_keys(fd, _DEVICE.size)):
-            if _DEVICE.unpack(key)[0] not in kept:
-                bpf_syscall.map_delete(fd, key)
+    with XdpUplinks(pins) as uplinks:
+        for device in uplinks.described():
+            if device not in kept:
+                uplinks.delete(uplinks.number_key(device))
 
 
 def attached(pins: Pins) -> dict[str, int]:
@@ -139,15 +129,12 @@ def attached(pins: Pins) -> dict[str, int]:
 
 
 def uplinks(pins: Pins, sums: Sequence[tuple[int, ...]]) -> tuple[XdpUplink, ...]:
-    """The uplinks where it runs; `sums` are the entries of the map COUNTS, summed over all CPUs."""
+    """The uplinks where it runs; `sums` are the entries of `XdpCounts`, summed over all CPUs."""
     running = attached(pins)
-    found = (
-        (_name(ifindex), _UPLINK.unpack(raw)[3:])
-        for ifindex, raw in sorted(_described(pins).items())
-    )
+    found = ((_name(ifindex), each) for ifindex, each in sorted(_described(pins).items()))
     return tuple(
-        XdpUplink(name, "generic" if is_generic else "native", *sums[place])
-        for name, (is_generic, place) in found
+        XdpUplink(name, "generic" if each.is_generic else "native", *sums[each.place])
+        for name, each in found
         if name in running
     )
 
@@ -166,8 +153,7 @@ class _Device:
     def __init__(self, pins: Pins, name: str, ifindex: int, program: int) -> None:
         self._pins, self._name, self._ifindex, self._program = pins, name, ifindex, program
         self._pin = pins.xdp / str(ifindex)
-        described = _described(pins).get(ifindex)
-        self._described = _UPLINK.unpack(described) if described else None
+        self._described = _described(pins).get(ifindex)
 
     def attach(self, mode: Mode, note: Warn, held: ExitStack, undo: Undo) -> bool:
         """Attach, and tell whether it runs in generic mode: as requested, or as the driver allows."""
@@ -196,24 +182,21 @@ class _Device:
 
     def describe(self, addresses: Mapping[int, Address], is_generic: bool, undo: Undo) -> None:
         """Write what the program needs to know of the device. An existing counter continues."""
-        own = [packed(addresses[family]) if family in addresses else bytes(16) for family in (4, 6)]
-        place = self._described[4] if self._described else self._free_place()
-        value = _UPLINK.pack(*own, _mac(self._ifindex), is_generic, place)
-        undo.by(self._put_back, self._described)
-        with bpf_syscall.obj_get(self._pins.map(_UPLINKS)) as fd:
-            bpf_syscall.map_update(fd, _DEVICE.pack(self._ifindex), value)
+        place = self._described.place if self._described else self._free_place()
+        with XdpUplinks(self._pins) as uplinks:
+            value = uplinks.value_of(addresses, _mac(self._ifindex), is_generic, place)
+            uplinks.replace(uplinks.number_key(self._ifindex), value, undo)
 
     def _free_place(self) -> int:
-        taken = {_UPLINK.unpack(raw)[4] for raw in _described(self._pins).values()}
-        place = next((each for each in range(_PLACES) if each not in taken), None)
-        if place is None:
-            raise HostError(
-                f"no free counter for {self._name}: interrupted loads left uplinks",
-                "load without --xdp first",
-            )
-        with bpf_syscall.obj_get(self._pins.map(COUNTS)) as fd:
-            zeros = bytes(_COUNTS_SIZE * possible_cpus())
-            bpf_syscall.map_update(fd, _DEVICE.pack(place), zeros)
+        taken = {each.place for each in _described(self._pins).values()}
+        with XdpCounts(self._pins) as counts:
+            place = next((each for each in range(counts.max_entries) if each not in taken), None)
+            if place is None:
+                raise HostError(
+                    f"no free counter for {self._name}: interrupted loads left uplinks",
+                    "load without --xdp first",
+                )
+            counts.reset(place)
         return place
 
     def _before(self, held: ExitStack) -> _Before | None:
@@ -225,19 +208,12 @@ class _Device:
         if not info.ifindex:
             return None
         program = held.enter_context(bpf_syscall.prog_by_id(info.prog_id))
-        return _Before(program, bool(self._described[3]))
+        return _Before(program, self._described.is_generic)
 
     def _restore(self, before: _Before | None) -> None:
         _take_off(self._pin)
         if before:
             self._create(before.program, before.is_generic)
-
-    def _put_back(self, described: tuple[object, ...] | None) -> None:
-        with bpf_syscall.obj_get(self._pins.map(_UPLINKS)) as fd:
-            if described is None:
-                bpf_syscall.map_delete(fd, _DEVICE.pack(self._ifindex))
-            else:
-                bpf_syscall.map_update(fd, _DEVICE.pack(self._ifindex), _UPLINK.pack(*described))
 
     def _create(self, program: int, is_generic: bool) -> None:
         with bpf_syscall.link_create_xdp(program, self._ifindex, _FLAGS[is_generic]) as link:
@@ -272,14 +248,12 @@ def _links(pins: Pins) -> list[Path]:
     return [pin for pin in found if pin.name.isdecimal()]
 
 
-def _described(pins: Pins) -> dict[int, bytes]:
-    """Each device with its struct pc_xdp_uplink."""
-    if not pins.map(_UPLINKS).exists():
+def _described(pins: Pins) -> dict[int, DescribedUplink]:
+    """Each device, with what the program knows of it."""
+    if not XdpUplinks.is_there(pins):
         return {}
-    with bpf_syscall.obj_get(pins.map(_UPLINKS)) as fd:
-        keys = list(bpf_syscall.map_keys(fd, _DEVICE.size))
-        found = {key: bpf_syscall.map_lookup(fd, key, _UPLINK.size) for key in keys}
-    return {_DEVICE.unpack(key)[0]: raw for key, raw in found.items() if raw}
+    with XdpUplinks(pins) as uplinks:
+        return uplinks.described()
 
 
 def _is_made_by_kernel(ifindex: int) -> bool:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* service_map.h - the Services: their addresses, and the endpoints behind them.
  * Gives pc_frontend_of(), pc_choice(), pc_row_of(). Written by the loader
- * (runtime/services/maps.py); only hooks read. (service.h is something else: the part of a flow
+ * (runtime/services/tables.py); only hooks read. (service.h is something else: the part of a flow
  * that a policy can match.)
  */
 #pragma once
@@ -41,7 +41,7 @@ struct pc_frontend {
 	__u32 slots;    /* entries of each part's table in maglev.h; 0: no table */
 	__u32 table, local_table; /* their first index */
 };
-_Static_assert(sizeof(struct pc_frontend) == 44, "runtime/services/rows.py packs it");
+_Static_assert(sizeof(struct pc_frontend) == 44, "without padding");
 
 struct pc_part {
 	__u32 first, count;

@@ -15,7 +15,7 @@ struct pc_xdp_uplink {
 	__u8 is_generic; /* a frame goes between two uplinks only if both agree */
 	__u8 place;      /* index in pc_xdp_count */
 };
-_Static_assert(sizeof(struct pc_xdp_uplink) == 40, "runtime/attach/xdp.py packs it");
+_Static_assert(sizeof(struct pc_xdp_uplink) == 40, "without padding");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -5,23 +5,17 @@ Hooks find such a device by a map with its ifindex.
 """
 
 import errno
-import struct
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from policyc.runtime.kernel import (
-    bpf_syscall,
-    rtnetlink,
-)
-from policyc.runtime.kernel.pins import Pins
+from policyc.runtime.kernel import rtnetlink
 from policyc.runtime.undo import Undo
 
 ROLES = ("tunnel", "detour", "route")
 """Roles of attachments whose device is up only while its hook is attached."""
 SERVICE_ROUTE, SERVICE_ROUTE_FAR = "policyc-svc", "policyc-svc-far"
 """The two ends of the veth of `--service-cidr` (services/route.py)."""
-_DEVICE = struct.Struct("=I")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +64,3 @@ def quieten(name: str) -> None:
     """Make the node send nothing by this device in IPv6."""
     with suppress(FileNotFoundError):
         Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("1")
-
-
-def tell(pins: Pins, name: str, ifindex: int, undo: Undo) -> None:
-    """Write the device's ifindex into the map of that name; 0: no device."""
-    with bpf_syscall.obj_get(pins.map(name)) as fd:
-        was = bpf_syscall.map_lookup(fd, bytes(4), _DEVICE.size) or bytes(_DEVICE.size)
-    if was != _DEVICE.pack(ifindex):
-        undo.by(_put, pins, name, was)
-        _put(pins, name, _DEVICE.pack(ifindex))
-
-
-def _put(pins: Pins, name: str, value: bytes) -> None:
-    with bpf_syscall.obj_get(pins.map(name)) as fd:
-        bpf_syscall.map_update(fd, bytes(4), value)

@@ -27,10 +27,11 @@ from policyc.runtime.kernel import (
     rtnetlink,
 )
 from policyc.runtime.kernel.pins import Pins
+from policyc.runtime.maps.settings import FragmentDevice
 from policyc.runtime.undo import Undo
 
 NAME = "policyc-frag"
-CONFIG, COUNTS = "pc_detour_to", "pc_detoured"
+COUNTS = "pc_detoured"
 _FAR = "far"
 _NEAR_MAC, _FAR_MAC = "02:70:63:00:00:01", "02:70:63:00:00:02"  # PC_DETOUR_MAC; on no other wire
 _GATEWAYS = {4: "169.254.255.1", 6: "fe80::1"}
@@ -110,7 +111,8 @@ def forget(place: Path) -> None:
 
 def configure(pins: Pins, ifindex: int, undo: Undo) -> None:
     """Write where hooks send fragments that arrive before their first one; 0: they are dropped."""
-    own_device.tell(pins, CONFIG, ifindex, undo)
+    with FragmentDevice(pins) as device:
+        device.set_device(ifindex, undo)
 
 
 def _make_namespace(place: Path) -> None:

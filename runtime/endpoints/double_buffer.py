@@ -16,7 +16,7 @@ from pathlib import Path
 from policyc.runtime.endpoints.endpoint_tables import (
     LINE,
     NETWORKS,
-    Half,
+    Buffer,
     Table,
     held4,
     held6,
@@ -39,7 +39,7 @@ _BEHIND = {STATE: _WORD + 2 * _NETWORKS}  # the bytes before the first buffer
 class Word:
     """A buffer, and the parameters of its tables; zero before the first load, when all are empty."""
 
-    half: int = 0
+    buffer: int = 0
     shift4: int = 0
     shift6: int = 0
     seed: int = 0
@@ -52,7 +52,7 @@ class Word:
     @property
     def number(self) -> int:
         """The map's value."""
-        return self.half | self.shift4 << 8 | self.shift6 << 16 | self.seed << 32
+        return self.buffer | self.shift4 << 8 | self.shift6 << 16 | self.seed << 32
 
 
 class DoubleBuffer:
@@ -62,7 +62,7 @@ class DoubleBuffer:
         self._maps = maps
         self._held = ExitStack()
         self._memory: dict[str, mmap.mmap] = {}
-        self._half: dict[str, int] = {}  # bytes of a buffer
+        self._size: dict[str, int] = {}  # bytes of a buffer
 
     def __enter__(self) -> "DoubleBuffer":
         with ExitStack() as opening:
@@ -78,7 +78,7 @@ class DoubleBuffer:
                 pages = -(-info.value_size // mmap.PAGESIZE)
                 memory = mmap.mmap(fd, pages * mmap.PAGESIZE)
                 self._memory[name] = opening.enter_context(memory)
-                self._half[name] = (info.value_size - _BEHIND.get(name, 0)) // 2
+                self._size[name] = (info.value_size - _BEHIND.get(name, 0)) // 2
             self._held = opening.pop_all()
         return self
 
@@ -98,18 +98,18 @@ class DoubleBuffer:
 
     def who(self, name: str) -> dict[int, int]:
         """Address -> owner, of an active table."""
-        half = self.in_force()
-        return held4(half.table4.lines) if name == "pc_ep4" else held6(half.table6.lines)
+        buffer = self.in_force()
+        return held4(buffer.table4.lines) if name == "pc_ep4" else held6(buffer.table6.lines)
 
-    def in_force(self) -> Half:
+    def in_force(self) -> Buffer:
         """The buffer that the hooks read."""
         word = self.word
         if word == Word():
-            return Half()
+            return Buffer()
         table4 = Table(self._read("pc_ep4", 0, LINE << 64 - word.shift4))
         table6 = Table(self._read("pc_ep6", 0, LINE << 64 - word.shift6))
-        at = _WORD + word.half * _NETWORKS
-        return Half(table4, table6, self._memory[STATE][at : at + _NETWORKS], word.seed)
+        at = _WORD + word.buffer * _NETWORKS
+        return Buffer(table4, table6, self._memory[STATE][at : at + _NETWORKS], word.seed)
 
     def record(self, number: int) -> bytes:
         """The struct pc_endpoint of a pod of this node."""
@@ -117,22 +117,22 @@ class DoubleBuffer:
 
     def room(self, name: str) -> int:
         """Lines or records of a buffer."""
-        return self._half[name] // _SIZES[name]
+        return self._size[name] // _SIZES[name]
 
-    def fill(self, laid: Half, records: bytes) -> Word:
+    def fill(self, laid: Buffer, records: bytes) -> Word:
         """Write the inactive buffer, which no hook reads any more; gives the word for it."""
-        half = 1 - self.word.half
+        buffer = 1 - self.word.buffer
         data = {"pc_ep4": laid.table4.lines, "pc_ep6": laid.table6.lines, STATE: records}
         for name, written in data.items():
-            at = self._start(name, half)
+            at = self._start(name, buffer)
             self._memory[name][at : at + len(written)] = written
-        at = _WORD + half * _NETWORKS
+        at = _WORD + buffer * _NETWORKS
         self._memory[STATE][at : at + _NETWORKS] = laid.networks
-        return Word(half, laid.table4.shift, laid.table6.shift, laid.seed)
+        return Word(buffer, laid.table4.shift, laid.table6.shift, laid.seed)
 
     def _read(self, name: str, at: int, size: int) -> bytes:
-        at += self._start(name, self.word.half)
+        at += self._start(name, self.word.buffer)
         return self._memory[name][at : at + size]
 
-    def _start(self, name: str, half: int) -> int:
-        return _BEHIND.get(name, 0) + half * self._half[name]
+    def _start(self, name: str, buffer: int) -> int:
+        return _BEHIND.get(name, 0) + buffer * self._size[name]

@@ -9,7 +9,6 @@ import secrets
 import struct
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 
 from policyc.runtime import switch
 from policyc.runtime.endpoints.double_buffer import (
@@ -23,15 +22,16 @@ from policyc.runtime.endpoints.endpoint_tables import (
     ID_MASK,
     LOCAL,
     NODE,
-    Half,
+    Buffer,
     NoRoomError,
     laid_out,
 )
 from policyc.runtime.endpoints.local_devices import NO_DEVICE
 from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.kernel import bpf_syscall
-from policyc.runtime.kernel.btf import StructLayout
+from policyc.runtime.kernel.layout import StructLayout
 from policyc.runtime.kernel.pins import Pins
+from policyc.runtime.maps.endpoint_devices import EndpointDevices
 from policyc.runtime.state import LoadedEndpoint
 from policyc.runtime.undo import Undo
 
@@ -44,10 +44,10 @@ PEER_FLAG = 2
 """PC_ENDPOINT_PEER."""
 NETNS_SHIFT = 3
 """PC_ENDPOINT_NETNS."""
+DEVICES = EndpointDevices.NAME
 NETNS_ROOM = (1 << 16 - NETNS_SHIFT) - 1
 HOST_FLAG = 4
 """PC_ENDPOINT_HOST."""
-DEVICES = "pc_if"
 SEEDS = 8
 """How many seeds are tried before an error says that some addresses have no place."""
 
@@ -57,24 +57,24 @@ def elements(endpoint: LoadedEndpoint) -> list[Element]:
     addresses = map(ipaddress.ip_address, endpoint.addresses)
     found = [(f"pc_ep{address.version}", address.packed) for address in addresses]
     if endpoint.ifindex:
-        found.append((DEVICES, struct.pack("=I", endpoint.ifindex)))
+        found.append((DEVICES, endpoint.ifindex.to_bytes(4, sys.byteorder)))
     return found
 
 
 def present(pins: Pins, layout: StructLayout) -> Held:
     """Every entry that the hooks find."""
-    return _by_address(pins, layout) | _by_device(pins, layout)
+    return _by_address(pins, layout) | _by_device(pins)
 
 
 def ids(pins: Pins, layout: StructLayout) -> set[int]:
     """The endpoint ids in the maps, from any load."""
-    return {_numbers(layout, value)["id"] for value in present(pins, layout).values()}
+    return {layout.number(value, "id") for value in present(pins, layout).values()}
 
 
 def n_addresses(pins: Pins, name: str) -> int:
     """How many addresses a table has."""
-    with DoubleBuffer(pins.maps) as halves:
-        return len(halves.who(name))
+    with DoubleBuffer(pins.maps) as buffers:
+        return len(buffers.who(name))
 
 
 def held_of(endpoints: Iterable[LoadedEndpoint], layout: StructLayout) -> Held:
@@ -108,14 +108,11 @@ def write(
     """Set every endpoint, beside the existing ones; `undo` restores the previous entries."""
     wanted = held_of(endpoints, layout)
     addresses = _by_address(pins, layout)
-    devices = _by_device(pins, layout)
     _replace(pins, addresses, addresses | _without_devices(wanted), layout, undo)
-    for (name, key), value in wanted.items():
-        before = devices.get((name, key))
-        if name == DEVICES and before != value:
-            with bpf_syscall.obj_get(pins.map(name)) as fd:
-                bpf_syscall.map_update(fd, key, value)
-            undo.by(_put_back, pins.map(name), key, before)
+    with EndpointDevices(pins) as devices:
+        for (name, key), value in wanted.items():
+            if name == DEVICES:
+                devices.replace(key, value, undo)
 
 
 def keep_only(pins: Pins, endpoints: Iterable[LoadedEndpoint], layout: StructLayout) -> None:
@@ -124,9 +121,10 @@ def keep_only(pins: Pins, endpoints: Iterable[LoadedEndpoint], layout: StructLay
     addresses = _by_address(pins, layout)
     after = {element: value for element, value in addresses.items() if element in still}
     _replace(pins, addresses, after, layout, Undo())
-    with bpf_syscall.obj_get(pins.map(DEVICES)) as fd:
-        for _, key in _by_device(pins, layout).keys() - still:
-            bpf_syscall.map_delete(fd, key)
+    with EndpointDevices(pins) as devices:
+        for key in devices.all_keys():
+            if (DEVICES, key) not in still:
+                devices.delete(key)
 
 
 def write_classes(endpoints: tuple[LoadedEndpoint, ...], fields: tuple[str, ...], fd: int) -> None:
@@ -141,44 +139,27 @@ def write_classes(endpoints: tuple[LoadedEndpoint, ...], fields: tuple[str, ...]
 
 
 def _by_address(pins: Pins, layout: StructLayout) -> Held:
-    with DoubleBuffer(pins.maps) as halves:
+    with DoubleBuffer(pins.maps) as buffers:
         return {
-            (name, address.to_bytes(size, "big")): _value(halves, who, layout)
+            (name, address.to_bytes(size, "big")): _value(buffers, who, layout)
             for name, size in TABLES.items()
-            for address, who in halves.who(name).items()
+            for address, who in buffers.who(name).items()
         }
 
 
-def _by_device(pins: Pins, layout: StructLayout) -> Held:
-    with bpf_syscall.obj_get(pins.map(DEVICES)) as fd:
-        keys = list(bpf_syscall.map_keys(fd, 4))
-        values = [bpf_syscall.map_lookup(fd, key, layout.size) for key in keys]
-    return {
-        (DEVICES, key): value for key, value in zip(keys, values, strict=True) if value is not None
-    }
+def _by_device(pins: Pins) -> Held:
+    with EndpointDevices(pins) as devices:
+        return {(DEVICES, key): value for key, value in devices.items()}
 
 
 def _without_devices(held: Held) -> Held:
     return {element: value for element, value in held.items() if element[0] != DEVICES}
 
 
-def _put_back(pin: Path, key: bytes, before: bytes | None) -> None:
-    with bpf_syscall.obj_get(pin) as fd:
-        if before is None:
-            bpf_syscall.map_delete(fd, key)
-        else:
-            bpf_syscall.map_update(fd, key, before)
-
-
-def _numbers(layout: StructLayout, value: bytes) -> dict[str, int]:
-    fields = layout.unpack(value)
-    return {name: int.from_bytes(raw, sys.byteorder) for name, raw in fields.items()}
-
-
-def _value(halves: DoubleBuffer, who: int, layout: StructLayout) -> bytes:
+def _value(buffers: DoubleBuffer, who: int, layout: StructLayout) -> bytes:
     """The struct pc_endpoint that pc_endpoint_at() gives."""
     if who & LOCAL:
-        return halves.record(who & ID_MASK)
+        return buffers.record(who & ID_MASK)
     return layout.pack(id=who & ID_MASK, flags=NODE_FLAG if who & NODE else 0)
 
 
@@ -191,21 +172,21 @@ def _replace(pins: Pins, before: Held, after: Held, layout: StructLayout, undo: 
     """
     if before == after:
         return
-    with DoubleBuffer(pins.maps) as halves:
-        half, records = _laid_out(halves, after, layout)
+    with DoubleBuffer(pins.maps) as buffers:
+        buffer, records = _laid_out(buffers, after, layout)
         switch.wait_for_readers()
-        word, was = halves.fill(half, records), halves.word
+        word, was = buffers.fill(buffer, records), buffers.word
         switch.wait_for_readers()
         undo.by(_store, pins, was)
-        halves.store(word)
+        buffers.store(word)
 
 
 def _store(pins: Pins, word: Word) -> None:
-    with DoubleBuffer(pins.maps) as halves:
-        halves.store(word)
+    with DoubleBuffer(pins.maps) as buffers:
+        buffers.store(word)
 
 
-def _laid_out(halves: DoubleBuffer, after: Held, layout: StructLayout) -> tuple[Half, bytes]:
+def _laid_out(buffers: DoubleBuffer, after: Held, layout: StructLayout) -> tuple[Buffer, bytes]:
     """The buffer and its records; `InputError` if there are too many."""
     records: dict[bytes, int] = {}
     who: dict[str, dict[int, int]] = {name: {} for name in TABLES}
@@ -213,14 +194,14 @@ def _laid_out(halves: DoubleBuffer, after: Held, layout: StructLayout) -> tuple[
         who[name][int.from_bytes(key, "big")] = _who(value, records, layout)
     for name, found in who.items():
         _require_room(f"IPv{name[-1]} addresses", len(found), CAPACITY)
-    _require_room("pods of this node", len(records), halves.room(STATE))
-    most = halves.room("pc_ep4"), halves.room("pc_ep6")
+    _require_room("pods of this node", len(records), buffers.room(STATE))
+    most = buffers.room("pc_ep4"), buffers.room("pc_ep6")
     for _ in range(SEEDS):
         try:
-            half = laid_out(who["pc_ep4"], who["pc_ep6"], *most, secrets.randbits(32))
+            buffer = laid_out(who["pc_ep4"], who["pc_ep6"], *most, secrets.randbits(32))
         except NoRoomError:
             continue
-        return half, b"".join(records)
+        return buffer, b"".join(records)
     raise HostError(
         "the address tables cannot hold all addresses of pods",
         "load again, or load fewer pods; the current policy stays in force",
@@ -232,12 +213,12 @@ def _who(value: bytes, records: dict[bytes, int], layout: StructLayout) -> int:
 
     For a local pod, or a node under host policy, it is the number of its record.
     """
-    fields = _numbers(layout, value)
-    if fields["ifindex"] or fields["flags"] & HOST_FLAG:
+    ident, flags = layout.number(value, "id"), layout.number(value, "flags")
+    if layout.number(value, "ifindex") or flags & HOST_FLAG:
         return LOCAL | records.setdefault(value, len(records))
-    if fields["id"] >= ID_MASK:
+    if ident >= ID_MASK:
         raise InputError(f"the bundle has endpoint ids above {ID_MASK - 1}")
-    return fields["id"] | (NODE if fields["flags"] & NODE_FLAG else 0)
+    return ident | (NODE if flags & NODE_FLAG else 0)
 
 
 def _require_room(what: str, count: int, room: int) -> None:

@@ -53,7 +53,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Half:
+class Buffer:
     """Both tables, the bitmap of networks that have endpoints, and the parameters of second lines."""
 
     table4: Table = Table()
@@ -62,7 +62,7 @@ class Half:
     seed: int = 0
 
 
-def laid_out(who4: Who, who6: Who, max4: int, max6: int, seed: int) -> Half:
+def laid_out(who4: Who, who6: Who, max4: int, max6: int, seed: int) -> Buffer:
     """A buffer with tables of at most so many lines (powers of two); NoRoomError with this seed."""
     words = [0] * (NETWORKS // 64)
     for network in {address >> 8 for address in who4} | {address >> 64 for address in who6}:
@@ -70,7 +70,7 @@ def laid_out(who4: Who, who6: Who, max4: int, max6: int, seed: int) -> Half:
         words[at >> 6] |= 1 << (at & 63)
     networks = struct.pack(f"={len(words)}Q", *words)
     tables = _table(_Places4, who4, max4, seed), _table(_Places6, who6, max6, seed)
-    return Half(*tables, networks, seed)
+    return Buffer(*tables, networks, seed)
 
 
 def _shift(n_lines: int) -> int:
@@ -82,10 +82,10 @@ def _bit(network: int) -> int:
     return (network * SPREAD & MASK64) >> 48
 
 
-def is_settled(half: Half, network: int) -> bool:
+def is_settled(buffer: Buffer, network: int) -> bool:
     """As pc_ep_is_settled(): if no endpoint is there, no table is read."""
     at = _bit(network)
-    word: int = struct.unpack_from("=Q", half.networks, (at >> 6) * 8)[0]
+    word: int = struct.unpack_from("=Q", buffer.networks, (at >> 6) * 8)[0]
     return bool(word >> (at & 63) & 1)
 
 
@@ -108,10 +108,10 @@ def slot4(address: int, salt: int) -> int:
     return (((address * SPREAD & MASK64) >> (salt & 63)) + (address >> (salt >> 6))) & 7
 
 
-def who4(half: Half, address: int) -> int:
+def who4(buffer: Buffer, address: int) -> int:
     """As pc_who(): 0 means that no endpoint has the address."""
-    table = half.table4
-    if not is_settled(half, address >> 8):
+    table = buffer.table4
+    if not is_settled(buffer, address >> 8):
         return 0
     at = first4(address, table.shift)
     for _ in range(2):
@@ -121,7 +121,7 @@ def who4(half: Half, address: int) -> int:
             return slot & WHO_MASK
         if not slots[1] & MORE:
             break
-        at = second4(address, table.shift, half.seed)
+        at = second4(address, table.shift, buffer.seed)
     return 0
 
 
@@ -180,12 +180,12 @@ def lines6(address: int, shift: int, seed: int) -> tuple[int, int]:
     return mixed >> shift, ((mixed ^ mixed >> 32) * STIR & MASK64) >> shift
 
 
-def who6(half: Half, address: int) -> int:
+def who6(buffer: Buffer, address: int) -> int:
     """As pc_who(): 0 means that no endpoint has the address."""
-    table = half.table6
-    if not is_settled(half, address >> 64):
+    table = buffer.table6
+    if not is_settled(buffer, address >> 64):
         return 0
-    for at in lines6(address, table.shift, half.seed):
+    for at in lines6(address, table.shift, buffer.seed):
         line: tuple[int, ...] = struct.unpack_from("=6Q4I", table.lines, at * LINE)
         for slot in range(SLOTS6):
             if line[slot] << 64 | line[slot + 3] == address and line[slot + 6]:

@@ -28,6 +28,7 @@ PROG_TEST_RUN = 10
 PROG_GET_FD_BY_ID = 13
 MAP_GET_FD_BY_ID = 14
 OBJ_GET_INFO_BY_FD = 15
+BTF_GET_FD_BY_ID = 19
 MAP_LOOKUP_BATCH = 24
 MAP_UPDATE_BATCH = 26
 LINK_CREATE = 28
@@ -113,13 +114,30 @@ class MapInfo:
     max_entries: int
     flags: int  # BPF_F_* of <linux/bpf.h>
     name: str
+    btf_id: int  # of the object that made it; 0: none
+    key_type: int  # in that BTF
+    value_type: int
 
 
 def map_info(fd: int) -> MapInfo:
     """Ask the kernel about a map."""
     raw = _info(fd, 80)
     kind, ident, key_size, value_size, entries, flags, name = struct.unpack_from("=6I16s", raw)
-    return MapInfo(kind, ident, key_size, value_size, entries, flags, _name(name))
+    types = struct.unpack_from("=3I", raw, 64)
+    return MapInfo(kind, ident, key_size, value_size, entries, flags, _name(name), *types)
+
+
+def btf_data(ident: int) -> bytes:
+    """The BTF with an id, as the kernel holds it."""
+    with Fd(bpf(BTF_GET_FD_BY_ID, struct.pack("=III", ident, 0, 0))) as fd:
+        info = ctypes.create_string_buffer(32)  # struct bpf_btf_info
+        attr = struct.pack("=IIQ", fd, len(info), _address(info))
+        bpf(OBJ_GET_INFO_BY_FD, attr)
+        (size,) = struct.unpack_from("=I", info, 8)
+        data = ctypes.create_string_buffer(size)
+        struct.pack_into("=QI", info, 0, _address(data), size)
+        bpf(OBJ_GET_INFO_BY_FD, attr)
+        return data.raw
 
 
 def map_by_id(ident: int) -> Fd:

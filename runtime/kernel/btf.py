@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small BTF reader: layouts of structs and names of enums, from the object that uses them.
+"""A small BTF reader: layouts of structs and names of enums, from the object or map that uses them.
 
-Python packs map values from these, so that no layout is declared twice. It knows what plain C structs
-need: integers, enums, arrays of bytes, nested structs by offset; no bit fields.
+Python packs keys and values of maps from these (runtime/maps), so no layout is declared twice. It
+reads what plain C structs need: integers, enums, arrays, nested structs as bytes; no bit fields.
 """
 
 import struct
@@ -10,15 +10,20 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from policyc.runtime.errors import InputError
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.layout import Field, StructLayout
 
 _INT, _PTR, _ARRAY, _STRUCT, _UNION, _ENUM, _FWD = range(1, 8)
+_VAR = 14
 _MODIFIERS = (8, 9, 10, 11, 18)  # typedef, volatile, const, restrict, type tag
 # The bytes behind a type's header: a fixed part, and a part per member.
-_FIXED = {_INT: 4, _ARRAY: 12, 14: 4, 17: 4}
+_FIXED = {_INT: 4, _ARRAY: 12, _VAR: 4, 17: 4}
 _EACH = {_STRUCT: 12, _UNION: 12, _ENUM: 8, 13: 8, 15: 12, 19: 12}
+_BIG_ENDIAN = ("__be16", "__be32", "__be64")  # typedefs of <linux/types.h>
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,30 +32,6 @@ class _Type:
     name: str
     size_or_type: int
     extra: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class StructLayout:
-    """The size of a struct, and the position of each named field: (offset, size), in bytes."""
-
-    name: str
-    size: int
-    fields: dict[str, tuple[int, int]]
-
-    def pack(self, **values: int | bytes) -> bytes:
-        """The struct with these fields; all others are zero. Bytes must fill their field."""
-        out = bytearray(self.size)
-        for name, value in values.items():
-            offset, size = self.fields[name]
-            raw = value if isinstance(value, bytes) else value.to_bytes(size, sys.byteorder)
-            if len(raw) != size:
-                raise ValueError(f"{self.name}.{name} has {size} bytes, not {len(raw)}")
-            out[offset : offset + size] = raw
-        return bytes(out)
-
-    def unpack(self, raw: bytes) -> dict[str, bytes]:
-        """Every field as its bytes."""
-        return {name: raw[at : at + size] for name, (at, size) in self.fields.items()}
 
 
 class Btf:
@@ -75,16 +56,43 @@ class Btf:
         except (ValueError, OverflowError, struct.error, IndexError) as error:
             raise InputError(f"{path}: no readable BTF: {error}") from error
 
+    @classmethod
+    def of_map(cls, fd: int) -> "Btf":
+        """The BTF of the object that made a map; `InputError` when the map has none."""
+        ident = bpf_syscall.map_info(fd).btf_id
+        if not ident:
+            raise InputError("the map has no BTF", "compile the bundle again")
+        return _of_kernel(ident)
+
     def struct(self, name: str) -> StructLayout:
         """The layout of `struct name`."""
-        found = self._find(_STRUCT, name)
-        fields: dict[str, tuple[int, int]] = {}
-        with _no_contradiction(name):
+        return self._layout(self._find(_STRUCT, name))
+
+    def type(self, ident: int) -> StructLayout:
+        """The layout of the struct with a number in this BTF."""
+        found = self._types[ident] if ident < len(self._types) else self._types[0]
+        if found.kind != _STRUCT:
+            raise InputError("a map has other keys or values", "compile the bundle again")
+        return self._layout(found)
+
+    def map_types(self, name: str) -> tuple[int, int]:
+        """The numbers of the types of a map's keys and values, as the object declares them."""
+        (variable,) = (each for each in self._types if each.kind == _VAR and each.name == name)
+        members = self._types[variable.size_or_type].extra
+        found = {}
+        for at in range(0, len(members), 12):
+            member, ident, _ = struct.unpack_from("=III", members, at)
+            found[_string(self._strings, member)] = self._types[ident].size_or_type
+        return found["key"], found["value"]
+
+    def _layout(self, found: _Type) -> StructLayout:
+        fields: dict[str, Field] = {}
+        with _no_contradiction(found.name):
             for at in range(0, len(found.extra), 12):
                 field, ident, bits = struct.unpack_from("=III", found.extra, at)
                 if field:
-                    fields[_string(self._strings, field)] = (bits // 8, self._size(ident))
-        return StructLayout(name, found.size_or_type, fields)
+                    fields[_string(self._strings, field)] = self._field(bits // 8, ident)
+        return StructLayout(found.name, found.size_or_type, fields)
 
     def enum(self, name: str) -> dict[str, int]:
         """The names and values of `enum name`, in the order of the source."""
@@ -99,6 +107,19 @@ class Btf:
                 return candidate
         raise InputError(f"the object's BTF has no type `{name}`", "compile the bundle again")
 
+    def _field(self, offset: int, ident: int) -> Field:
+        size, count, is_big = self._size(ident), 1, False
+        found = self._types[ident]
+        while found.kind in _MODIFIERS or found.kind == _ARRAY:
+            is_big = is_big or found.name in _BIG_ENDIAN
+            if found.kind == _ARRAY:
+                element, _index, length = struct.unpack_from("=III", found.extra)
+                count *= int(length)
+                found = self._types[element]
+            else:
+                found = self._types[found.size_or_type]
+        return Field(offset, size, count, "big" if is_big else sys.byteorder)
+
     def _size(self, ident: int) -> int:
         found = self._types[ident]
         if found.kind in _MODIFIERS:
@@ -107,6 +128,11 @@ class Btf:
             element, _index, count = struct.unpack_from("=III", found.extra)
             return self._size(element) * int(count)
         return 8 if found.kind == _PTR else found.size_or_type
+
+
+@lru_cache(maxsize=8)  # the maps of a node come from three objects
+def _of_kernel(ident: int) -> Btf:
+    return Btf(bpf_syscall.btf_data(ident))
 
 
 @contextmanager

@@ -5,32 +5,19 @@ Every address of a node has a number: connections and rows of Services name it b
 load to load. `Nodes` is written before the switch; what went is forgotten after it.
 """
 
-import struct
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from policyc.runtime.bundle.address_value import (
-    Address,
-    packed,
-)
+from policyc.runtime.bundle.address_value import Address
 from policyc.runtime.devices.uplinks import ReturnPath
 from policyc.runtime.endpoints.endpoints import (
     EndpointsFile,
     NodeRecord,
 )
 from policyc.runtime.errors import InputError
-from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.pins import Pins
+from policyc.runtime.maps.nodes import NodeEnds, NodeNumbers, OutsideSettings
 from policyc.runtime.undo import Undo
 
-NUMBERS, ENDS, CONFIG = "pc_node_nums", "pc_node_ends", "pc_outside"
-MOST = 16384
-"""PC_NODES_MOST; those of the load before count until it is over."""
-_KEY = struct.Struct("=16sI")  # struct pc_node_key
-_END = struct.Struct("=16s16sII")  # struct pc_node_end
-_NUMBER = struct.Struct("=I")
-_UPLINKS = 8  # PC_UPLINKS
-_CONFIG = struct.Struct(f"=II{2 * _UPLINKS}I16s16sI")  # struct pc_outside
-_NOBODY = bytes(16)
 _WAYS: Mapping[ReturnPath, int] = {"tunnel": 0, "dsr": 1}  # enum pc_way_back
 
 
@@ -41,20 +28,21 @@ class Nodes:
         self._pins = pins
         self._own = next((each for each in file.nodes if each.name == file.node), None)
         self._others = [each for each in file.nodes if each.name != file.node and each.addresses]
-        self._there = _there(pins)
-        self._numbers = self._numbered()
+        with NodeNumbers(pins) as numbers:
+            self._there = numbers.numbers()
+            self._numbers = self._numbered(numbers)
 
-    def _numbered(self) -> dict[bytes, int]:
+    def _numbered(self, numbers: NodeNumbers) -> dict[Address, int]:
+        most = numbers.max_entries  # addresses of the load before count until this one is over
         taken = set(self._there.values())
-        free = (number for number in range(1, MOST) if number not in taken)
-        found = {_key(each): 0 for each in (self._own.addresses if self._own else ())}
+        free = (number for number in range(1, most) if number not in taken)
+        found = dict.fromkeys(self._own.addresses if self._own else (), 0)
         for node in self._others:
             for address in node.addresses:
-                key = _key(address)
-                found[key] = self._there.get(key, 0) or next(free, 0)
-                if not found[key]:
+                found[address] = self._there.get(numbers.key_of(address), 0) or next(free, 0)
+                if not found[address]:
                     raise InputError(
-                        f"the endpoints file exceeds the limit of {MOST - 1} node addresses",
+                        f"the endpoints file exceeds the limit of {most - 1} node addresses",
                         "removed nodes count until the next load is complete: first load without the "
                         "new ones",
                     )
@@ -63,7 +51,7 @@ class Nodes:
     @property
     def by_name(self) -> dict[str, int]:
         """The number by which rows of Services name each other node."""
-        return {each.name: self._numbers[_key(_end(each))] for each in self._others}
+        return {each.name: self._numbers[_end(each)] for each in self._others}
 
     @property
     def outer_family(self) -> int:
@@ -76,24 +64,15 @@ class Nodes:
 
     def write(self, undo: Undo) -> None:
         """Add them; those of the load before stay until `forget_others`."""
-        with bpf_syscall.obj_get(self._pins.map(ENDS)) as fd:
-            for number, end in self._ends():
-                was = bpf_syscall.map_lookup(fd, _NUMBER.pack(number), _END.size)
-                if was != end:
-                    undo.by(_set, self._pins, ENDS, number, was or bytes(_END.size))
-                    bpf_syscall.map_update(fd, _NUMBER.pack(number), end)
-        with bpf_syscall.obj_get(self._pins.map(NUMBERS)) as fd:
-            for key, number in self._numbers.items():
-                if self._there.get(key) != number:
-                    undo.by(_put_back, self._pins, key, self._there.get(key))
-                    bpf_syscall.map_update(fd, key, _NUMBER.pack(number))
-
-    def _ends(self) -> Iterator[tuple[int, bytes]]:
-        for node in self._others:
-            end = _end(node)
-            about = packed(end), end.version, self._numbers[_key(end)]
-            for address in node.addresses:
-                yield self._numbers[_key(address)], _END.pack(packed(address), *about)
+        with NodeEnds(self._pins) as ends:
+            for node in self._others:
+                end = _end(node)
+                for address in node.addresses:
+                    value = ends.value_of(address, end, self._numbers[end])
+                    ends.replace(ends.number_key(self._numbers[address]), value, undo)
+        with NodeNumbers(self._pins) as numbers:
+            for address, number in self._numbers.items():
+                numbers.replace(numbers.key_of(address), numbers.number_value(number), undo)
 
     def configure(
         self,
@@ -109,29 +88,24 @@ class Nodes:
         `past_stack` are the uplinks by which pods' packets may leave past the host's stack, but for
         those of connections to which the host gives one of `marks`.
         """
-        if len(uplinks) > _UPLINKS:
-            raise InputError(f"{len(uplinks)} uplinks exceed the limit of {_UPLINKS}")
-        devices = [*uplinks, *[0] * (_UPLINKS - len(uplinks))]
-        own = self._own.addresses if self._own else ()
-        at = {address.version: packed(address) for address in reversed(own)}
-        with bpf_syscall.obj_get(self._pins.map(CONFIG)) as fd:
-            was = bpf_syscall.map_lookup(fd, _NUMBER.pack(0), _CONFIG.size) or bytes(_CONFIG.size)
-            places = _places(_CONFIG.unpack(was)[2 + _UPLINKS : 2 + 2 * _UPLINKS], past_stack)
-            value = _CONFIG.pack(
-                *(tunnel, _WAYS[return_path], *devices, *places),
-                *(at.get(4, _NOBODY), at.get(6, _NOBODY), marks),
-            )
-            undo.by(_set, self._pins, CONFIG, 0, was)
-            bpf_syscall.map_update(fd, _NUMBER.pack(0), value)
+        with OutsideSettings(self._pins) as settings:
+            most = settings.most_uplinks
+            if len(uplinks) > most:
+                raise InputError(f"{len(uplinks)} uplinks exceed the limit of {most}")
+            places = _places(settings.fast_path_uplinks(), past_stack)
+            own = self._own.addresses if self._own else ()
+            way = _WAYS[return_path]
+            settings.set(settings.value_of(tunnel, way, uplinks, places, own, marks), undo)
 
     def forget_others(self) -> None:
-        """Nobody is believed any more for nodes that are not in the file, and nothing goes there."""
-        there = _there(self._pins)
-        with bpf_syscall.obj_get(self._pins.map(NUMBERS)) as fd:
-            for key in there.keys() - self._numbers.keys():
-                bpf_syscall.map_delete(fd, key)
-        for number in set(there.values()) - set(self._numbers.values()):
-            _set(self._pins, ENDS, number, bytes(_END.size))
+        """Forget the nodes that are not in the file: nothing is accepted from them, or sent there."""
+        with NodeNumbers(self._pins) as numbers:
+            there = numbers.numbers()
+            for key in there.keys() - set(map(numbers.key_of, self._numbers)):
+                numbers.delete(key)
+        with NodeEnds(self._pins) as ends:
+            for number in set(there.values()) - set(self._numbers.values()):
+                ends.put(ends.number_key(number), ends.unused)
 
 
 def _places(before: Sequence[int], devices: Collection[int]) -> list[int]:
@@ -145,27 +119,3 @@ def _places(before: Sequence[int], devices: Collection[int]) -> list[int]:
 def _end(node: NodeRecord) -> Address:
     """Where a node gets what is handed to it: its first IPv4 address, as that header is smaller."""
     return next((each for each in node.addresses if each.version == 4), node.addresses[0])
-
-
-def _key(address: Address) -> bytes:
-    return _KEY.pack(packed(address), address.version)
-
-
-def _there(pins: Pins) -> dict[bytes, int]:
-    with bpf_syscall.obj_get(pins.map(NUMBERS)) as fd:
-        keys = list(bpf_syscall.map_keys(fd, _KEY.size))
-        found = {key: bpf_syscall.map_lookup(fd, key, _NUMBER.size) for key in keys}
-    return {key: _NUMBER.unpack(raw)[0] for key, raw in found.items() if raw}
-
-
-def _put_back(pins: Pins, key: bytes, number: int | None) -> None:
-    with bpf_syscall.obj_get(pins.map(NUMBERS)) as fd:
-        if number is None:
-            bpf_syscall.map_delete(fd, key)
-        else:
-            bpf_syscall.map_update(fd, key, _NUMBER.pack(number))
-
-
-def _set(pins: Pins, name: str, at: int, value: bytes) -> None:
-    with bpf_syscall.obj_get(pins.map(name)) as fd:
-        bpf_syscall.map_update(fd, _NUMBER.pack(at), value)

@@ -34,7 +34,8 @@ from policyc.runtime.kernel.pins import (
 )
 from policyc.runtime.load import refusals
 from policyc.runtime.load.resources.programs import POLICY_PROGRAM
-from policyc.runtime.services import maps as service_maps
+from policyc.runtime.maps.xdp import XdpCounts
+from policyc.runtime.services import tables as service_tables
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
 from policyc.runtime.state import (
     Generation,
@@ -221,10 +222,10 @@ def _status(where: Pins, generation: Generation, word: switch.Word, state: State
         host=generation.host,
         service_cidrs=generation.service_cidrs,
         reassembly=_reassembly(where, generation),
-        services_outside=service_maps.ways_back(where),
+        services_outside=service_tables.ways_back(where),
         xdp=_xdp(where),
         missing_devices=tuple(each.title for each in generation.endpoints if each.is_missing),
-        services_unfinished=service_maps.is_unfinished(where),
+        services_unfinished=service_tables.is_unfinished(where),
         services_left_out=state.left_out(),
         denied_devices=_denied(where, generation),
         deny_devices=generation.deny_devices,
@@ -293,7 +294,7 @@ def _open(where: Pins, generation: Generation) -> Iterator[str]:
 
 
 def _xdp(where: Pins) -> tuple[XdpUplink, ...]:
-    pin = where.map(xdp.COUNTS)
+    pin = where.map(XdpCounts.NAME)
     return xdp.uplinks(where, per_cpu_sums(pin)) if pin.exists() else ()
 
 
@@ -304,7 +305,7 @@ def _maps(where: Pins, generation: Generation) -> tuple[MapStatus, ...]:
             info = bpf_syscall.map_info(fd)
             used = sum(count for _, _, count in bpf_syscall.map_items_batch(fd, info))
         found.append(MapStatus(name, used, info.max_entries))
-    for name, (used, room) in service_maps.usage(where).items():
+    for name, (used, room) in service_tables.usage(where).items():
         found.append(MapStatus(name, used, room))
     for pin in sorted(where.generation(generation.epoch).iterdir()):
         if pin.name != POLICY_PROGRAM:

@@ -7,17 +7,14 @@ map, so that choice changes with the policy, in the same store. An answer that l
 has a source MAC that no pod knows (runtime/datapath/answerable.h).
 """
 
-import os
 import struct
 from pathlib import Path
 
-from policyc.runtime.errors import HostError
 from policyc.runtime.kernel import bpf_syscall
 
 PROGRAM = "pc_resets"
 MAP = "pc_on_revoked"
 _KEY = bytes(4)
-_MAC_BYTES = 6
 
 
 def reset(on_revoked: int, program: int) -> None:
@@ -39,12 +36,3 @@ def program_id(generation: Path) -> int:
     with bpf_syscall.obj_get(pin) as fd:
         value = bpf_syscall.map_lookup(fd, _KEY, 4)
     return struct.unpack("=I", value)[0] if value else 0
-
-
-def draw_answer_mac(pin: Path) -> None:
-    """Draw a new source MAC for answers; hooks of an older bundle have no such map."""
-    if not pin.exists():
-        raise HostError(f"the bundle's hooks have no map `{pin.name}`", "compile the bundle again")
-    with bpf_syscall.obj_get(pin) as fd:
-        value = os.urandom(_MAC_BYTES) + struct.pack("=H", 1)
-        bpf_syscall.map_update(fd, bytes(4), value)

@@ -235,7 +235,7 @@ class _Following:
         """Whether another command has activated Services or nodes meanwhile; or none has yet."""
         return (
             self.live is None
-            or node.word.half != self.live.word.half
+            or node.word.buffer != self.live.word.buffer
             or node.generation.nodes != self.live.nodes
         )
 

@@ -14,17 +14,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from policyc.runtime.services import (
-    maglev,
-    source_ranges,
-)
 from policyc.runtime.services.objects import (
     EndpointSlice,
     Service,
-)
-from policyc.runtime.services.rows import (
-    FRONTENDS,
-    ROOM,
 )
 from policyc.runtime.services.services import (
     Asked,
@@ -61,9 +53,10 @@ class Demand(NamedTuple):
 
 
 _NOTHING = Demand(0, 0, 0, 0)
-OF_ALL = Demand(FRONTENDS, ROOM, source_ranges.RANGES, maglev.SLOTS)
+OF_ALL = Demand(sites=32768, endpoints=65534, ranges=8192, slots=1048576)
+"""Of a whole node: what the maps hold. It does not depend on the node, so that all decide alike."""
 OF_NAMESPACE = Demand(*(each // 2 for each in OF_ALL))
-OF_OBJECT = Demand(FRONTENDS // 8, ROOM // 4, source_ranges.RANGES // 4, maglev.SLOTS // 4)
+OF_OBJECT = Demand(OF_ALL.sites // 8, *(each // 4 for each in OF_ALL[1:]))
 
 
 def asked_of(service: Service, slices: list[EndpointSlice], own: OwnNode) -> Asked:

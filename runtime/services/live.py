@@ -1,45 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes the active tables of Services, one frontend at a time.
 
-    live = Live(pins, filled, nodes)        after service_maps.fill() and finish()
+    live = Live(pins, filled, nodes)        after tables.fill() and finish()
     live.apply(world.changes())
 
 One store of a frontend's value changes it. The value names the frontend's part of pc_choices: the new
 part is written before, and the old one is free afterwards. A part is reused only after all packets that
-might read it have passed. When no new packet is sent to the endpoints of a removed row, the row loses
-its id. `service_maps.fill` writes everything at once; both leave the same tables behind.
+might read it have passed. When no new packet is sent to a removed backend, the backend loses its id.
+`tables.fill` writes everything at once; both leave the same tables behind.
 """
 
-import struct
 import time
 from collections import deque
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.pins import Pins
-from policyc.runtime.services import maps as service_maps
+from policyc.runtime.maps.services import Backends, Choices, Frontends
+from policyc.runtime.services import tables
 from policyc.runtime.services.claims import (
     Changes,
     Site,
 )
-from policyc.runtime.services.maps import Filled
-from policyc.runtime.services.rows import (
-    CHOICES,
-    FRONTEND,
-    FRONTENDS,
-    PLACES,
-    ROOM,
-    ROW,
-    STATE_AT,
-    frontend_key,
-    frontend_value,
-    identity,
-    row_of,
-    with_next_id,
-)
 from policyc.runtime.services.services import Frontend
+from policyc.runtime.services.tables import Filled
 
 GRACE = 0.2
 """Seconds until free entries are reused: longer than any packet takes."""
@@ -62,7 +47,7 @@ class _Held:
     part: tuple[int, int]
     """The start and the counts of its choices, of either kind."""
     places: dict[bytes, int]
-    """The places of its rows, by identity."""
+    """The places of its backends, by identity."""
 
 
 class Live:
@@ -70,19 +55,19 @@ class Live:
 
     def __init__(self, pins: Pins, filled: Filled, nodes: Mapping[str, int]) -> None:
         self.word = filled.word
-        self.nodes = nodes
         self._pins, self._mark = pins, filled.mark
+        self._plan = tables.planner(pins, nodes)
         self._closing = ExitStack()
-        self._rows = self._closing.enter_context(service_maps.mapped(pins, "pc_rows"))
-        self._choices = self._closing.enter_context(service_maps.mapped(pins, "pc_choices"))
-        frontends = bpf_syscall.obj_get(pins.map(service_maps.FRONTENDS))
-        self._frontends = self._closing.enter_context(frontends)
+        self._backends = self._closing.enter_context(Backends(pins))
+        self._choices = self._closing.enter_context(Choices(pins))
+        self._frontends = self._closing.enter_context(Frontends(pins))
         self._held: dict[Site, _Held] = {}
-        by_identity = {identity(row): place for place, row in filled.wanted.rows.items()}
+        by_identity = {self._identity(e): place for place, e in filled.wanted.backends.items()}
         for frontend, value in filled.wanted.frontends.items():
             self._hold(frontend, value, by_identity)
-        used = set(filled.wanted.rows)
-        self._free_places = deque(place for place in range(PLACES) if place not in used)
+        used = set(filled.wanted.backends)
+        room = self._plan.room.backends
+        self._free_places = deque(place for place in range(room) if place not in used)
         self._unused = len(filled.wanted.choices)
         self._free_parts: dict[int, list[int]] = {}
         self._resting: deque[tuple[float, tuple[int, int] | int]] = deque()
@@ -91,12 +76,20 @@ class Live:
         """Release the tables; they stay as they are."""
         self._closing.close()
 
+    @property
+    def nodes(self) -> Mapping[str, int]:
+        """The numbers of the cluster's nodes, by name."""
+        return self._plan.nodes
+
+    def _identity(self, entry: bytes) -> bytes:
+        return self._plan.backend.identity(entry)
+
     def _hold(self, frontend: Frontend, value: bytes, by_identity: Mapping[bytes, int]) -> None:
-        first, count, _, n_local, *_ = FRONTEND.unpack(value)
-        rows = (identity(row_of(frontend, each, self.nodes)) for each in frontend.backends)
-        places = {ident: by_identity[ident] for ident in rows if ident in by_identity}
-        key = frontend_key(frontend, self.word.half)
-        self._held[_site(frontend)] = _Held(key, value, (first, count + n_local), places)
+        entries = (self._plan.entry_of(frontend, each) for each in frontend.backends)
+        found = map(self._identity, entries)
+        places = {ident: by_identity[ident] for ident in found if ident in by_identity}
+        key = self._plan.key_of(frontend, self.word.buffer)
+        self._held[_site(frontend)] = _Held(key, value, self._plan.frontend.part_of(value), places)
 
     def apply(self, changes: Changes) -> None:
         """Activate the changes, one after the other; all are active on return.
@@ -104,7 +97,7 @@ class Live:
         On `FullError` or `StaleError` some of them may not be active, and everything must be filled
         anew.
         """
-        if service_maps.mark_in_force(self._pins, self.word.half) != self._mark:
+        if tables.mark_in_force(self._pins, self.word.buffer) != self._mark:
             raise StaleError
         self._recycle()
         for old, new in changes.values():
@@ -119,56 +112,55 @@ class Live:
         places = held.places if held else {}
         if new is None:
             if held:
-                bpf_syscall.map_delete(self._frontends, held.key)
+                self._frontends.delete(held.key)
                 del self._held[site]
                 self._let_go(held, {})
             return
-        if not held and len(self._held) >= FRONTENDS:
+        if not held and len(self._held) >= self._plan.room.frontends:
             raise FullError
-        after, closed, choices = self._rows_of(new, places)
+        after, states, choices = self._backends_of(new, places)
         part = self._take_part(len(choices[0]) + len(choices[1]))
-        ids = [self._id(place) for place in (*choices[0], *choices[1])]
-        at = 4 * (self.word.half * CHOICES + part[0])
-        self._choices[at : at + 4 * len(ids)] = struct.pack(f"={len(ids)}I", *ids)
-        value = frontend_value(new, (part[0], len(choices[0]), len(choices[1])))
-        key = frontend_key(new, self.word.half)
-        bpf_syscall.map_update(self._frontends, key, value)
+        ids = [self._backends.id_at(place) for place in (*choices[0], *choices[1])]
+        self._choices.write(self.word.buffer, part[0], ids)
+        value = self._plan.value_of(new, (part[0], len(choices[0]), len(choices[1])))
+        key = self._plan.key_of(new, self.word.buffer)
+        self._frontends.put(key, value)
         self._held[site] = _Held(key, value, part, after)
-        for place, state in closed.items():
-            self._rows[place * ROW.size + STATE_AT] = state
+        for place, state in states.items():
+            self._backends.set_state(place, state)
         if held:
             self._let_go(held, after)
 
-    def _rows_of(
+    def _backends_of(
         self, frontend: Frontend, before: Mapping[bytes, int]
     ) -> tuple[dict[bytes, int], dict[int, int], tuple[list[int], list[int]]]:
-        """Rows by identity, with new ones written; states to set; places to choose from."""
+        """Places by identity, with new entries written; states to set; places to choose from."""
         after: dict[bytes, int] = {}
         states: dict[int, int] = {}
         choices: tuple[list[int], list[int]] = [], []
-        for backend in frontend.backends:
-            row = row_of(frontend, backend, self.nodes)
-            ident = identity(row)
+        for each in frontend.backends:
+            entry = self._plan.entry_of(frontend, each)
+            ident = self._identity(entry)
             place = before.get(ident, -1)
-            if place < 0 and not (backend.takes_new or backend.takes_local):
+            if place < 0 and not (each.takes_new or each.takes_local):
                 continue
             if place < 0:
-                place = self._take_place(row)
+                place = self._take_place(entry)
             else:
-                states[place] = row[STATE_AT]
+                states[place] = self._plan.backend.state_of(entry)
             after[ident] = place
-            if backend.takes_new:
+            if each.takes_new:
                 choices[0].append(place)
-            if backend.takes_local:
+            if each.takes_local:
                 choices[1].append(place)
         return after, states, choices
 
     def _let_go(self, held: _Held, after: Mapping[bytes, int]) -> None:
-        """Stop sending new connections to rows that only `held` has: their connections end."""
+        """Stop using backends that only `held` has: their connections end."""
         now = time.monotonic()
         for ident, place in held.places.items():
             if ident not in after:
-                service_maps.set_id(self._rows, place, 0)
+                self._backends.set_id(place, 0)
                 self._resting.append((now, place))
         self._resting.append((now, held.part))
 
@@ -182,15 +174,12 @@ class Live:
             elif what[1]:
                 self._free_parts.setdefault(what[1], []).append(what[0])
 
-    def _take_place(self, row: bytes) -> int:
+    def _take_place(self, entry: bytes) -> int:
         if not self._free_places:
             raise FullError
         place = self._free_places.popleft()
-        at = place * ROW.size
-        (last,) = struct.unpack_from("=I", self._rows, at + 4)
-        whole = with_next_id(row, place, last)
-        self._rows[at + 4 : at + ROW.size] = whole[4:]
-        service_maps.set_id(self._rows, place, struct.unpack_from("=I", whole)[0])
+        last = self._backends.last_id_at(place)
+        self._backends.write(place, self._plan.backend.with_next_id(entry, place, last))
         return place
 
     def _take_part(self, size: int) -> tuple[int, int]:
@@ -199,7 +188,7 @@ class Live:
             return 0, 0
         if self._free_parts.get(size):
             return self._free_parts[size].pop(), size
-        if self._unused + size <= ROOM:
+        if self._unused + size <= self._plan.room.choices:
             self._unused += size
             return self._unused - size, size
         larger = min((n for n, free in self._free_parts.items() if n > size and free), default=0)
@@ -208,9 +197,6 @@ class Live:
         first = self._free_parts[larger].pop()
         self._free_parts.setdefault(larger - size, []).append(first)
         return first + larger - size, size
-
-    def _id(self, place: int) -> int:
-        return int(struct.unpack_from("=I", self._rows, place * ROW.size)[0])
 
 
 def _site(frontend: Frontend) -> Site:

@@ -15,8 +15,6 @@ from collections.abc import Iterable, Sequence
 
 from policyc.runtime.errors import InputError
 
-SLOTS = 1048576
-"""Entries per buffer."""
 SIZES = (251, 1021, 4093, 16381, 65521)
 """The table sizes that a Service may ask for: primes, because a permutation has a constant step."""
 USUAL = 65521
@@ -46,9 +44,10 @@ def slots(names: Sequence[bytes], size: int) -> list[int]:
 
 
 class Tables:
-    """One table for each set of endpoints."""
+    """One table for each set of endpoints, within a number of entries."""
 
-    def __init__(self) -> None:
+    def __init__(self, room: int) -> None:
+        self._room = room
         self._places: dict[tuple[int, tuple[bytes, ...]], int] = {}
         self._used = 0
 
@@ -58,9 +57,9 @@ class Tables:
         if not size or not key[1]:
             return 0
         if key not in self._places:
-            if self._used + size > SLOTS:
+            if self._used + size > self._room:
                 raise InputError(
-                    f"the limit of {SLOTS} slots of Maglev tables is exceeded",
+                    f"the limit of {self._room} slots of Maglev tables is exceeded",
                     "choose smaller tables with the annotation policyc.dev/maglev-slots",
                 )
             self._places[key] = self._used

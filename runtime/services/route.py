@@ -26,11 +26,11 @@ from policyc.runtime.endpoints.endpoints import EndpointsFile
 from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.kernel import rtnetlink
 from policyc.runtime.kernel.pins import Pins
+from policyc.runtime.maps.settings import ServiceRouteDevice
 from policyc.runtime.state import Attachment
 from policyc.runtime.undo import Undo
 
 NAME, FAR = own_device.SERVICE_ROUTE, own_device.SERVICE_ROUTE_FAR
-DEVICE = "pc_route_to"
 _MAC, _FAR_MAC = "02:70:63:00:00:03", "02:70:63:00:00:04"  # PC_ROUTE_MAC; never on another wire
 _PURPOSE = "--service-cidr"
 _MTU = 65535
@@ -194,7 +194,8 @@ def start(
 
     Its MTU is the minimum over `others`, the devices by which its packets may leave.
     """
-    own_device.tell(pins, DEVICE, ifindex, undo)
+    with ServiceRouteDevice(pins) as device:
+        device.set_device(ifindex, undo)
     own_device.start(ifindex, _PURPOSE, undo)
     try:
         with rtnetlink.connection(_PURPOSE) as netlink:
@@ -213,7 +214,8 @@ def start(
 def settle(pins: Pins, routes: Sequence[Route]) -> None:
     """Keep only these routes, after the switch; without any, remove the device, too."""
     if not routes:
-        own_device.tell(pins, DEVICE, 0, Undo())
+        with ServiceRouteDevice(pins) as device:
+            device.set_device(0, Undo())
         remove()
         return
     there = own_device.find(NAME, _MAC, _PURPOSE)

@@ -4,17 +4,12 @@
 The map has both buffers of the tables of Services. `write` fills one; `empty` clears one.
 """
 
-import struct
+from collections.abc import Iterator
 
 from policyc.runtime.bundle.address_value import Network
-from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.pins import Pins
-
-RANGES = 8192
-"""Per buffer."""
-_MAP = "pc_ranges"
-_KEY = struct.Struct("=I4s16s")
-"""struct pc_range_key."""
+from policyc.runtime.maps.pinned_map import PRESENT
+from policyc.runtime.maps.source_ranges import SourceRanges
 
 
 class Lists:
@@ -35,29 +30,23 @@ class Lists:
         """The number of ranges in all lists."""
         return sum(len(ranges) for _, ranges in self._numbers)
 
-    def keys(self, half: int) -> list[bytes]:
-        """A struct pc_range_key for each range."""
-        return [
-            _KEY.pack(
-                32 + each.prefixlen,
-                struct.pack("!I", number | half << 31),
-                each.network_address.packed.ljust(16, b"\0"),
-            )
-            for (_, ranges), number in self._numbers.items()
-            for each in ranges
-        ]
+    def ranges(self) -> Iterator[tuple[int, Network]]:
+        """The number of a list, and one of its ranges."""
+        for (_, ranges), number in self._numbers.items():
+            for each in ranges:
+                yield number, each
 
 
-def write(pins: Pins, lists: Lists, half: int) -> None:
+def write(pins: Pins, lists: Lists, buffer: int) -> None:
     """Write the lists into a buffer that is empty and inactive."""
-    with bpf_syscall.obj_get(pins.map(_MAP)) as fd:
-        for key in lists.keys(half):
-            bpf_syscall.map_update(fd, key, struct.pack("=I", 1))
+    with SourceRanges(pins) as ranges:
+        for number, network in lists.ranges():
+            ranges.put(ranges.key_of(buffer, number, network), PRESENT)
 
 
-def empty(pins: Pins, half: int) -> None:
+def empty(pins: Pins, buffer: int) -> None:
     """Remove everything from the buffer."""
-    with bpf_syscall.obj_get(pins.map(_MAP)) as fd:
-        for key in list(bpf_syscall.map_keys(fd, _KEY.size)):
-            if key[4] >> 7 == half:
-                bpf_syscall.map_delete(fd, key)
+    with SourceRanges(pins) as ranges:
+        for key in ranges.all_keys():
+            if ranges.buffer_of(key) == buffer:
+                ranges.delete(key)

@@ -20,18 +20,15 @@ from policyc.runtime.kernel.pins import (
     DEFAULT_ROOT,
     Pins,
 )
-from policyc.runtime.services import maps as service_maps
+from policyc.runtime.services import tables
 from policyc.runtime.services.all_objects import serve
 from policyc.runtime.services.claims import Ranges
-from policyc.runtime.services.maps import Filled
-from policyc.runtime.services.rows import (
-    NoRoomError,
-    standing,
-)
 from policyc.runtime.services.services import (
     Frontend,
     OwnNode,
 )
+from policyc.runtime.services.tables import Filled
+from policyc.runtime.services.wanted_tables import NoRoomError
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
 from policyc.runtime.state import Generation, StateDir, Warn, unheard
 from policyc.runtime.switch import Word
@@ -111,14 +108,13 @@ class LoadedNode:
         try:
             return self._replaced(wanted, self.word)
         except NoRoomError:
-            with service_maps.mapped(self.pins, "pc_rows") as rows:
-                there = rows[:]
-            staying = standing(wanted, there, self.generation.nodes)
+            plan = tables.planner(self.pins, self.generation.nodes)
+            staying = plan.standing(wanted, tables.all_backends(self.pins))
             return self._replaced(wanted, self._replaced(staying, self.word).word)
 
     def _replaced(self, frontends: Iterable[Frontend], word: Word) -> Filled:
         with Undo() as undo:
-            filled = service_maps.fill(self.pins, word, frontends, self.generation.nodes, undo)
+            filled = tables.fill(self.pins, word, frontends, self.generation.nodes, undo)
             switch.store(self.pins.map("pc_state"), filled.word)
             undo.forget()
         filled.finish(self.pins)

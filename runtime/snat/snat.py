@@ -11,36 +11,21 @@ reserved_ports.py keeps the node's own sockets off the SNAT ports.
 
 import ipaddress
 import re
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from policyc.runtime.bundle.address_value import (
-    Address,
-    Network,
-    packed,
-)
+from policyc.runtime.bundle.address_value import Address, Network
 from policyc.runtime.errors import InputError
-from policyc.runtime.kernel import (
-    bpf_syscall,
-    rtnetlink,
-)
+from policyc.runtime.kernel import rtnetlink
 from policyc.runtime.kernel.pins import Pins
+from policyc.runtime.maps.pinned_map import PRESENT
+from policyc.runtime.maps.snat import SnatExceptions, SnatSettings
 from policyc.runtime.state import LoadedMasquerade, Warn
 from policyc.runtime.undo import Undo
 
 DEFAULT_PORTS = "49152-65535"
 """The unassigned ports of RFC 6335, 6. The kernel keeps 32768 to 49151 for the node."""
 LOWEST_PORT = 1024
-ROOM = 1024
-"""PC_MASQ_EXCEPT: networks; those of the previous load count until the load is complete."""
-_CONFIG, _EXCEPT = "pc_masq", "pc_masq_not"
-_UPLINKS = 8  # PC_UPLINKS
-_HEAD = struct.Struct("=II")
-_OWN = struct.Struct("=II16s16s")  # struct pc_masq_own
-_SIZE = _HEAD.size + _UPLINKS * _OWN.size  # struct pc_masq_conf
-_NET = struct.Struct("=I4s16s")  # struct pc_masq_net
-_NOBODY = bytes(16)
 _EVERYWHERE = 0  # RT_SCOPE_UNIVERSE of <linux/rtnetlink.h>
 _SECONDARY, _DEPRECATED, _TENTATIVE = 0x01, 0x20, 0x40  # IFA_F_* of <linux/if_addr.h>
 
@@ -135,65 +120,29 @@ class Masquerading:
 
     def write(self, undo: Undo) -> None:
         """Write the maps. Previous exceptions stay until `forget_others`."""
-        there, wanted = self._there(), self._keys()
-        if len(there | wanted) > ROOM:
-            raise InputError(
-                f"{len(wanted)} networks of --masquerade-except (with those of the previous load) "
-                f"exceed the limit of {ROOM}"
-            )
-        with bpf_syscall.obj_get(self._pins.map(_EXCEPT)) as fd:
-            for key in wanted - there:
-                undo.by(self._forget, key)
-                bpf_syscall.map_update(fd, key, struct.pack("=I", 1))
+        excepted = self._wanted.excepted if self._wanted else ()
+        with SnatExceptions(self._pins) as exceptions:
+            keys = set(map(exceptions.key_of, excepted))
+            most = exceptions.max_entries
+            if len(keys.union(exceptions.all_keys())) > most:
+                raise InputError(
+                    f"{len(keys)} networks of --masquerade-except (with those of the previous load) "
+                    f"exceed the limit of {most}"
+                )
+            for key in keys:
+                exceptions.replace(key, PRESENT, undo)
         if self._wanted is None:
             return  # the word says so; packets of the previous word use the old contents
-        with bpf_syscall.obj_get(self._pins.map(_CONFIG)) as fd:
-            was = bpf_syscall.map_lookup(fd, bytes(4), _SIZE) or bytes(_SIZE)
-            undo.by(self._put_back, was)
-            bpf_syscall.map_update(fd, bytes(4), self._config(self._wanted.ports))
+        at = {ifindex: self._addresses[name] for name, ifindex in self._uplinks.items()}
+        with SnatSettings(self._pins) as settings:
+            settings.set(settings.value_of(self._wanted.ports, at), undo)
 
     def forget_others(self) -> None:
         """Remove exceptions of the previous load that this load does not have."""
-        for key in self._there() - self._keys():
-            self._forget(key)
-
-    def _config(self, ports: range) -> bytes:
-        at = b"".join(
-            _OWN.pack(
-                ifindex,
-                0,
-                *(
-                    packed(found[family]) if family in found else _NOBODY
-                    for found in (self._addresses[name],)
-                    for family in (4, 6)
-                ),
-            )
-            for name, ifindex in self._uplinks.items()
-        )
-        return (_HEAD.pack(ports[0], ports[-1]) + at).ljust(_SIZE, b"\0")
-
-    def _keys(self) -> set[bytes]:
-        return {
-            _NET.pack(32 + each.prefixlen, struct.pack("!I", each.version), packed_network(each))
-            for each in (self._wanted.excepted if self._wanted else ())
-        }
-
-    def _there(self) -> set[bytes]:
-        with bpf_syscall.obj_get(self._pins.map(_EXCEPT)) as fd:
-            return set(bpf_syscall.map_keys(fd, _NET.size))
-
-    def _forget(self, key: bytes) -> None:
-        with bpf_syscall.obj_get(self._pins.map(_EXCEPT)) as fd:
-            bpf_syscall.map_delete(fd, key)
-
-    def _put_back(self, was: bytes) -> None:
-        with bpf_syscall.obj_get(self._pins.map(_CONFIG)) as fd:
-            bpf_syscall.map_update(fd, bytes(4), was)
-
-
-def packed_network(network: Network) -> bytes:
-    """The network's first address, as in struct pc_addr6."""
-    return packed(network.network_address)
+        excepted = self._wanted.excepted if self._wanted else ()
+        with SnatExceptions(self._pins) as exceptions:
+            for key in set(exceptions.all_keys()) - set(map(exceptions.key_of, excepted)):
+                exceptions.delete(key)
 
 
 def addresses(ifindex: int, own: Sequence[Address]) -> dict[int, Address]:

@@ -164,7 +164,8 @@ def is_silent_for(node: NodeUnderTest, family: int, seconds: int) -> None:
     with node.shared_map("pc_clock") as fd:
         (rate,) = struct.unpack_from("=I", bpf_syscall.map_lookup(fd, bytes(4), 4) or b"")
     ticks = seconds * rate
-    at, size = node.layout("pc_ct").fields["expires"]
+    field = node.layout("pc_ct").fields["expires"]
+    at, size = field.offset, field.size
     for name in (f"pc_ct{family}", f"pc_ct{family}_new"):
         with node.shared_map(name) as fd:
             info = bpf_syscall.map_info(fd)

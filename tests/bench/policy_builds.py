@@ -227,9 +227,9 @@ def _write_endpoints(case: BenchCase, decided: Decided, loaded: Loaded) -> None:
         classes.append((struct.pack("=I", ident), value))
         addresses[int(endpoint.addresses[0])] = ident
     _fill(loaded.maps["pc_class"], classes)
-    with DoubleBuffer(loaded.shared) as halves:
-        laid = laid_out(addresses, {}, halves.room("pc_ep4"), halves.room("pc_ep6"), SEED)
-        halves.store(halves.fill(laid, b""))
+    with DoubleBuffer(loaded.shared) as buffers:
+        laid = laid_out(addresses, {}, buffers.room("pc_ep4"), buffers.room("pc_ep6"), SEED)
+        buffers.store(buffers.fill(laid, b""))
 
 
 def _place(endpoint: Endpoint, decided: Decided) -> dict[str, int]:

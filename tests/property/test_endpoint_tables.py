@@ -63,13 +63,13 @@ def test_tables_are_dictionaries(
             for at, address in enumerate(list(known)):
                 if at in gone:
                     del known[address]
-        half = laid_out(known4, known6, 256, 256, seed)
-        assert held4(half.table4.lines) == known4
-        assert held6(half.table6.lines) == known6
+        buffer = laid_out(known4, known6, 256, 256, seed)
+        assert held4(buffer.table4.lines) == known4
+        assert held6(buffer.table6.lines) == known6
         for address in (*known4, *others4, 0):
-            assert who4(half, address) == known4.get(address, 0)
+            assert who4(buffer, address) == known4.get(address, 0)
         for address in (*known6, *others6, 0):
-            assert who6(half, address) == known6.get(address, 0)
+            assert who6(buffer, address) == known6.get(address, 0)
 
 
 @settings(max_examples=25)
@@ -79,10 +79,10 @@ def test_a_table_that_is_too_small_is_refused_or_complete(
 ) -> None:
     n_lines = 1 << bits
     try:
-        half = laid_out(known, {}, n_lines, 2, seed)
+        buffer = laid_out(known, {}, n_lines, 2, seed)
     except NoRoomError:
         return
-    assert len(half.table4.lines) <= n_lines * LINE
+    assert len(buffer.table4.lines) <= n_lines * LINE
     assert len(known) <= n_lines * 8
-    assert held4(half.table4.lines) == known
-    assert all(who4(half, address) == who for address, who in known.items())
+    assert held4(buffer.table4.lines) == known
+    assert all(who4(buffer, address) == who for address, who in known.items())

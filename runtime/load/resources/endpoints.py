@@ -6,7 +6,8 @@ from functools import cached_property
 from policyc.runtime.bundle.bundle import HOOKS_OBJECT
 from policyc.runtime.endpoints import endpoint_maps, pod_devices
 from policyc.runtime.endpoints.placement import Placer
-from policyc.runtime.kernel.btf import Btf, StructLayout
+from policyc.runtime.kernel.btf import Btf
+from policyc.runtime.kernel.layout import StructLayout
 from policyc.runtime.load import refusals, seeds
 from policyc.runtime.load.resolving import Roster, assign_ids
 from policyc.runtime.load.resources.programs import FirstPacketProgram

@@ -55,9 +55,9 @@ class Snat(Resource):
 
     def _refuse_node_ports(self) -> None:
         """`InputError` where Services of an earlier load have one of the ports."""
-        from policyc.runtime.services import maps as service_maps
+        from policyc.runtime.services import tables as service_tables
 
-        if taken := service_maps.node_ports(self.context.pins, self.context.ports):
+        if taken := service_tables.node_ports(self.context.pins, self.context.ports):
             raise InputError(
                 f"--masquerade-ports {reserved_ports.shown(self.context.ports)}: "
                 f"{taken[0]} is the node port of a Service",

@@ -10,6 +10,7 @@ from policyc.runtime.kernel import bpf_syscall, clock, pins
 from policyc.runtime.kernel.libbpf import Object
 from policyc.runtime.load.context import Removal
 from policyc.runtime.load.resources.resource import Resource, Transaction
+from policyc.runtime.maps.settings import AnswerMac, Clock
 from policyc.runtime.policy import revoked
 from policyc.runtime.state import Generation
 
@@ -87,8 +88,10 @@ class FirstPacketProgram(Resource):
         """Pin it with its maps, and fill its slot; no packet goes there before the switch."""
         self._pin(generation.epoch, work)
         self._fill_slot(generation.slot, work)
-        clock.set_rate(self.context.pins.map("pc_clock"))
-        revoked.draw_answer_mac(self.context.pins.map("pc_answer_mac"))
+        with Clock(self.context.pins) as rate:
+            rate.set_rate(clock.ticks_per_second())
+        with AnswerMac(self.context.pins) as mac:
+            mac.draw()
         if self.context.request.resets:
             resets = self.others[Hooks].programs.programs[revoked.PROGRAM]
             revoked.reset(self.program.map_fd(revoked.MAP), resets)

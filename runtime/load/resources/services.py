@@ -10,7 +10,7 @@ from policyc.runtime.switch import Word
 
 if TYPE_CHECKING:  # a load without Services imports nothing of theirs
     from policyc.runtime.services.all_objects import Served
-    from policyc.runtime.services.maps import Filled
+    from policyc.runtime.services.tables import Filled
 
 
 class Services(Resource):
@@ -36,10 +36,10 @@ class Services(Resource):
         """Fill the buffer that no hook reads."""
         if self._served is None:
             return
-        from policyc.runtime.services import maps
+        from policyc.runtime.services import tables
 
         at, frontends = self.context, self._served.frontends
-        self._filled = maps.fill(at.pins, at.word, frontends, generation.nodes, work.undo)
+        self._filled = tables.fill(at.pins, at.word, frontends, generation.nodes, work.undo)
 
     @property
     def word(self) -> Word:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime.attach import xdp
 from policyc.runtime.endpoints.forwarding import Forwarding
 from policyc.runtime.kernel.per_cpu import per_cpu_sums
 from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.lab.children import call
 from policyc.runtime.lab.namespaces import remove_stale_labs
+from policyc.runtime.maps.xdp import XdpCounts
 from tests.kernel.support.two_nodes import _routed
 
 Stand = Callable[[Forwarding, bool], list[int]]
@@ -109,7 +109,7 @@ def test_xdp_forwards_packets_with_complete_checksums_only(
         bed = across_beds.Bed("xdp", site.at[way.client], site.at[way.server], at, way.port)
         datapath.operation(tmp_path, bed, "udp", argparse.Namespace(share=0.01, family=4))
         pins = Pins(site.bpffs / "policyc-a")
-        handed = sum(requests for requests, _ in per_cpu_sums(pins.map(xdp.COUNTS)))
+        handed = sum(requests for requests, _ in per_cpu_sums(pins.map(XdpCounts.NAME)))
     assert handed > 150 if is_finished else handed < 5
 
 

@@ -85,10 +85,10 @@ class Tables:
     def twin(self, address: Address) -> int:
         """The same by `endpoint_tables`; a record as its id."""
         find = endpoint_tables.who4 if address.version == 4 else endpoint_tables.who6
-        with DoubleBuffer(self.pins.maps) as halves:
-            who = find(halves.in_force(), int(address))
+        with DoubleBuffer(self.pins.maps) as buffers:
+            who = find(buffers.in_force(), int(address))
             if who & endpoint_tables.LOCAL:
-                (ident,) = struct.unpack_from("=I", halves.record(who & endpoint_tables.ID_MASK))
+                (ident,) = struct.unpack_from("=I", buffers.record(who & endpoint_tables.ID_MASK))
                 return int(ident)
             return who & endpoint_tables.ID_MASK
 
@@ -194,8 +194,8 @@ def test_both_families_of_a_pod_lead_to_its_one_record(tables: Tables) -> None:
         ipaddress.ip_address(each) for each in ("10.0.0.5", "fd00::5", "10.0.0.6", "fd00::6")
     ]
     assert tables.ask(asked) == [(5, 9, 0), (5, 9, 0), (6, 0, 0), NO_POD]
-    with DoubleBuffer(tables.pins.maps) as halves:
-        assert halves.record(1) == bytes(16)
+    with DoubleBuffer(tables.pins.maps) as buffers:
+        assert buffers.record(1) == bytes(16)
 
 
 def test_empty_tables_find_no_pod(tables: Tables) -> None:
@@ -215,8 +215,8 @@ def test_a_family_without_pods_finds_no_pod(tables: Tables) -> None:
         assert set(endpoint_maps.present(tables.pins, tables.layout)) == {
             ("pc_ep4", ipaddress.ip_address("10.0.0.9").packed)
         }
-        with DoubleBuffer(tables.pins.maps) as halves:
-            assert halves.word.shift6 == 63
+        with DoubleBuffer(tables.pins.maps) as buffers:
+            assert buffers.word.shift6 == 63
 
 
 def test_random_changes_give_the_content_of_a_dictionary(tables: Tables) -> None:
@@ -252,12 +252,12 @@ def test_an_undone_write_restores_the_previous_content(tables: Tables) -> None:
 
 def test_unchanged_content_is_not_written_again(tables: Tables) -> None:
     tables.write([pod(1, "10.0.0.1"), pod(2, "fd00::2", ifindex=3)])
-    with DoubleBuffer(tables.pins.maps) as halves:
-        word = halves.word
+    with DoubleBuffer(tables.pins.maps) as buffers:
+        word = buffers.word
         tables.write([pod(1, "10.0.0.1")])
-        assert halves.word == word
+        assert buffers.word == word
         tables.write([pod(4, "10.0.0.4")])
-        assert halves.word.half == 1 - word.half
+        assert buffers.word.buffer == 1 - word.buffer
 
 
 def _too_many_addresses() -> list[LoadedEndpoint]:

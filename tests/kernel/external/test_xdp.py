@@ -273,7 +273,7 @@ def test_a_packet_that_needs_an_update_of_its_entry_passes_to_tc(talks: Talks) -
     uplink, seen = talks
     fields = uplink.layouts.struct("pc_ct").fields
     for why, state in STATES.items():
-        with uplink.patched(fields["state"][0], struct.pack("=I", state), *CONNECTIONS):
+        with uplink.patched(fields["state"].offset, struct.pack("=I", state), *CONNECTIONS):
             for (family, kind), each in seen.items():
                 assert uplink.run(each.request)[0] == PASS, (family, kind, why)
                 assert uplink.run(each.handed_back)[0] == PASS, (family, kind, why)
@@ -282,7 +282,7 @@ def test_a_packet_that_needs_an_update_of_its_entry_passes_to_tc(talks: Talks) -
         ("expires", struct.pack("=Q", 1 << 60)),  # of a state that lasts longer
         ("epoch", struct.pack("=I", 77)),
     ):
-        with uplink.patched(fields[field][0], value, *CONNECTIONS):
+        with uplink.patched(fields[field].offset, value, *CONNECTIONS):
             for each in seen.values():
                 assert uplink.run(each.request) == (PASS, each.request), field
                 assert uplink.run(each.handed_back) == (PASS, each.handed_back), field
@@ -294,7 +294,7 @@ def test_a_packet_of_a_changed_endpoint_or_setting_passes_to_tc(talks: Talks) ->
     uplink, seen = talks
 
     def at(struct_name: str, field: str) -> int:
-        return uplink.layouts.struct(struct_name).fields[field][0]
+        return uplink.layouts.struct(struct_name).fields[field].offset
 
     with bpf_syscall.obj_get(uplink.pins.map("pc_state")) as fd:
         (word,) = struct.unpack("=Q", bpf_syscall.map_lookup(fd, bytes(4), 8) or b"")
@@ -339,7 +339,7 @@ def test_a_packet_to_a_removed_endpoint_passes_to_tc(talks: Talks) -> None:
     uplink, seen = talks
     fields = uplink.layouts.struct("pc_row").fields
     for field, value in (("state", b"\1"), ("id", bytes(4))):
-        with uplink.rows(fields["id"], fields[field][0], value):
+        with uplink.rows(fields["id"], fields[field].offset, value):
             for each in seen.values():
                 assert uplink.run(each.request) == (PASS, each.request)
                 assert uplink.run(each.handed_back) == (PASS, each.handed_back)
@@ -404,7 +404,7 @@ def test_a_packet_leaves_by_another_uplink_only_if_the_uplink_runs_xdp(talks: Ta
     uplink, seen = talks
     other = uplink.lab.device("pod-a")
     ifindex = uplink.lab.at["a"].within(lambda: socket.if_nametoindex(other))
-    is_generic = uplink.layouts.struct("pc_xdp_uplink").fields["is_generic"][0]
+    is_generic = uplink.layouts.struct("pc_xdp_uplink").fields["is_generic"].offset
     with bpf_syscall.obj_get(uplink.pins.map("pc_xdp_uplinks")) as fd:
         (key,) = bpf_syscall.map_keys(fd, 4)
         about = bpf_syscall.map_lookup(fd, key, 40) or b""

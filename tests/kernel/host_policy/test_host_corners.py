@@ -137,3 +137,14 @@ def test_a_load_that_fails_leaves_the_failsafe_ports_as_they_were(
     with node.shared_map("pc_failsafes") as fd:
         keys = list(bpf_syscall.map_keys(fd, bpf_syscall.map_info(fd).key_size))
     assert len(keys) == 1 + len(DEFAULT.outbound)
+
+
+def test_more_failsafe_ports_than_the_map_holds_are_refused(node: NodeUnderTest) -> None:
+    """The load fails, and the ports of the previous load stay open."""
+    loaded(node, open_ports={"inbound": "tcp:2222"})
+    most = ",".join(map(str, range(10000, 10256)))
+    with pytest.raises(InputError, match="--failsafe-inbound: 257 ports exceed the limit of 256"):
+        loaded(node, open_ports={"inbound": f"{most},1"})
+    assert comes(node, tcp(4000, 2222, SYN), 4)
+    loaded(node, open_ports={"inbound": most})
+    assert comes(node, tcp(4000, 10255, SYN), 4)

@@ -134,7 +134,8 @@ def pass_time(node: NodeUnderTest, seconds: int) -> None:
     with node.shared_map("pc_clock") as fd:
         (rate,) = struct.unpack("=Q", bpf_syscall.map_lookup(fd, bytes(4), 8) or bytes(8))
     layout = node.layout("pc_affine")
-    at, size = layout.fields["seen"]
+    field = layout.fields["seen"]
+    at, size = field.offset, field.size
     with node.shared_map("pc_affines") as fd:
         for key in list(bpf_syscall.map_keys(fd, node.layout("pc_affine_key").size)):
             raw = bytearray(bpf_syscall.map_lookup(fd, key, layout.size) or b"")

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from policyc.runtime.services import maps as service_maps
+from policyc.runtime.services import tables as service_tables
 from tests.kernel.support.node_under_test import (
     WORLD,
     A,
@@ -205,7 +205,7 @@ def test_a_change_of_services_killed_after_its_switch_is_reported_and_repaired(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(service_maps.Filled, "finish", die)
+        patched.setattr(service_tables.Filled, "finish", die)
         with pytest.raises(KeyboardInterrupt):
             node.serve(web(SECOND))
     told = node.status()

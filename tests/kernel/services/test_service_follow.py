@@ -17,8 +17,8 @@ import pytest
 from policyc.runtime.bundle.address_value import unpacked
 from policyc.runtime.bundle.json_value import JsonValue
 from policyc.runtime.errors import InputError
-from policyc.runtime.kernel import bpf_syscall
-from policyc.runtime.services import maps as service_maps
+from policyc.runtime.maps.services import CLOSED, Backends, Choices, Frontends
+from policyc.runtime.services import tables as service_tables
 from policyc.runtime.services.follow import (
     Applied,
     follow,
@@ -28,19 +28,12 @@ from policyc.runtime.services.live import (
     Live,
     StaleError,
 )
-from policyc.runtime.services.rows import (
-    CLOSED,
-    FRONTEND,
-    ROW,
-    WAYS,
-    frontend_key,
-    key_half,
-)
 from policyc.runtime.services.services import (
     Backend,
     Frontend,
 )
 from policyc.runtime.services.update import loaded
+from policyc.runtime.services.wanted_tables import WAYS
 from policyc.runtime.services.watched_objects import World
 from tests.eventually import eventually
 from tests.kernel.support.follower import (
@@ -83,39 +76,42 @@ Found = tuple[str, int, str]
 def resolved(node: NodeUnderTest) -> Resolved:
     """What a packet would find at each address and port: flags, endpoints, those of the node."""
     with loaded(node.bpffs, node.state_root) as held:
-        half = held.word.half
+        buffer = held.word.buffer
     found: Resolved = {}
     with (
-        service_maps.mapped(node.pins, "pc_rows") as rows,
-        service_maps.mapped(node.pins, "pc_choices") as choices,
-        bpf_syscall.obj_get(node.pins.map("pc_frontends")) as frontends,
+        Backends(node.pins) as backends,
+        Choices(node.pins) as choices,
+        Frontends(node.pins) as frontends,
     ):
-        for key in list(bpf_syscall.map_keys(frontends, 20)):
-            if key_half(key) != half:
-                continue
-            raw = bpf_syscall.map_lookup(frontends, key, FRONTEND.size)
-            assert raw is not None
-            first, count, local_first, n_local, *rest = FRONTEND.unpack(raw)
-            parts = []
-            for begin, n in ((first, count), (local_first, n_local)):
-                at = 4 * (half * service_maps.CHOICES + begin)
-                ids = struct.unpack(f"={n}I", choices[at : at + 4 * n])
-                parts.append(sorted(_endpoint(rows, ident, key) for ident in ids))
+        ids = memoryview(choices.memory).cast("I")[buffer * (choices.most + 2) :]
+        for key in frontends.keys_of(buffer):
+            value = frontends.get(key)
+            assert value is not None
+            first, count, local_first, n_local, *rest = struct.unpack("=11I", value)
+            parts = [
+                sorted(_endpoint(backends, ident, key) for ident in ids[begin : begin + n])
+                for begin, n in ((first, count), (local_first, n_local))
+            ]
             found[key[:19] + bytes([key[19] & ~1])] = tuple(rest), parts[0], parts[1]
+        ids.release()
     return found
 
 
-def _endpoint(rows: Any, ident: int, key: bytes) -> Found:
-    """The row of an id that is its own, and stands behind this address and port."""
-    row = ROW.unpack_from(rows, (ident & 0xFFFF) * ROW.size)
-    assert row[0] == ident
-    assert (row[3], row[5], row[6]) == (key[:16], key[16:18], key[18])
-    way = next(way for way, bits in WAYS.items() if row[8] & ~CLOSED == bits)
-    return str(unpacked(row[2], row[7])), int.from_bytes(row[4], "big"), way or ""
+def _endpoint(backends: Backends, ident: int, key: bytes) -> Found:
+    """The backend of an id that is its own, and stands behind this address and port."""
+    size, place = backends.format.size, ident & 0xFFFF
+    entry = backends.memory[place * size : (place + 1) * size]
+    (own, *_, address, front, port, front_port, protocol, family, state) = struct.unpack_from(
+        "=II16s16s2s2sBBB", entry
+    )
+    assert own == ident
+    assert (front, front_port, protocol) == (key[:16], key[16:18], key[18])
+    way = next(way for way, bits in WAYS.items() if state & ~CLOSED == bits)
+    return str(unpacked(address, family)), int.from_bytes(port, "big"), way or ""
 
 
 def n_rows(node: NodeUnderTest) -> int:
-    return service_maps.usage(node.pins)["pc_rows"][0]
+    return service_tables.usage(node.pins)["pc_rows"][0]
 
 
 @contextmanager
@@ -178,6 +174,7 @@ def ended(frontend: Frontend, backend: Backend) -> Found:
 def test_single_changes_and_one_write_give_the_same_tables(node: NodeUnderTest, seed: int) -> None:
     dice = random.Random(seed)
     node.load(node.policy(), services=[])
+    plan = service_tables.planner(node.pins, {})
     with following(node) as (world, live):
         for _ in range(40):
             for _ in range(dice.randrange(1, 6)):
@@ -185,7 +182,7 @@ def test_single_changes_and_one_write_give_the_same_tables(node: NodeUnderTest, 
             live.apply(world.changes())
             singly, rows = resolved(node), n_rows(node)
             expected = {
-                frontend_key(each, 0): (
+                plan.key_of(each, 0): (
                     sorted(ended(each, b) for b in each.backends if b.takes_new),
                     sorted(ended(each, b) for b in each.backends if b.takes_local),
                 )

@@ -13,13 +13,10 @@ from policyc.runtime.bundle.json_value import JsonValue
 from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.load import node as runtime
-from policyc.runtime.services import (
-    maps as service_maps,
-)
-from policyc.runtime.services import (
-    rows as service_rows,
-)
+from policyc.runtime.maps.services import Backends, Frontends
+from policyc.runtime.services import tables as service_tables
 from policyc.runtime.services.all_objects import read_services
+from policyc.runtime.services.limits import OF_ALL
 from policyc.runtime.services.services import (
     Frontend,
     OwnNode,
@@ -39,6 +36,7 @@ from tests.kernel.support.packets import (
 from tests.kernel.support.service_frames import to_vip
 from tests.kernel.support.service_yaml import (
     PORT,
+    TARGET,
     VIP,
     service,
     slices,
@@ -53,24 +51,23 @@ from tests.kernel.support.table_policy import (
 pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
 
 
-def test_the_table_layouts_equal_those_of_the_object(node: NodeUnderTest) -> None:
-    row = node.layout("pc_row")
-    values = (1, 2, bytes(range(16)), bytes(range(16, 32)), b"bb", b"ff", 6, 4, 1, 5)
-    names = ("id", "last", "backend", "frontend", "backend_port", "frontend_port")
-    names += ("proto", "family", "state", "node")
-    named = dict(zip(names, values, strict=True))
-    assert service_rows.ROW.pack(*values) == row.pack(**named)
-    assert row.fields["state"][0] == service_rows.STATE_AT
-    assert list(node.layout("pc_frontend").fields) == [
-        *("first", "count", "local_first", "local_count", "flags", "affinity", "service", "ranges"),
-        *("slots", "table", "local_table"),
-    ]
-    assert node.layout("pc_frontend").size == service_rows.FRONTEND.size
-    key = node.layout("pc_frontend_key")
-    (found,) = (f for f in _frontends() if f.address.version == 4)
-    assert service_rows.frontend_key(found, 1) == key.pack(
-        addr=packed(VIP.ip4).ljust(16, b"\0"), port=b"\0\x50", proto=6, half_family=9
-    )
+def test_the_tables_hold_what_all_services_of_a_node_may_have(node: NodeUnderTest) -> None:
+    node.load(node.policy())
+    room = service_tables.planner(node.pins, {}).room
+    assert (room.frontends, room.choices, room.ranges, room.maglev) == OF_ALL
+    assert room.backends >= OF_ALL.endpoints
+
+
+def test_the_entries_of_a_frontend_and_its_backend(node: NodeUnderTest) -> None:
+    """In the byte order of datapath/service_map.h."""
+    node.load(node.policy(), services=web(C))
+    key = packed(VIP.ip4).ljust(16, b"\0") + b"\0\x50" + bytes([6])
+    with Frontends(node.pins) as frontends, Backends(node.pins) as backends:
+        (found,) = (each for each in frontends.all_keys() if each.startswith(key))
+        assert found[19] >> 1 == 4
+        ends = packed(C.ip4).ljust(16, b"\0") + key[:16] + TARGET.to_bytes(2, "big") + key[16:18]
+        (entry,) = (each for _, each in backends.used() if each[8:44] == ends)
+        assert entry[:4] == entry[4:8] != bytes(4) and entry[44:46] == bytes([6, 4])
 
 
 def _frontends() -> tuple[Frontend, ...]:
@@ -103,7 +100,7 @@ def _snapshot(node: NodeUnderTest) -> tuple[object, ...]:
             rows.append(raw if raw[:4] != bytes(4) else b"")
     word = switch.read(node.pins.map("pc_state"))
     with node.shared_map("pc_frontends") as fd:
-        keys = sorted(k for k in bpf_syscall.map_keys(fd, 20) if k[19] & 1 == word.half)
+        keys = sorted(k for k in bpf_syscall.map_keys(fd, 20) if k[19] & 1 == word.buffer)
     return word, rows, keys
 
 
@@ -147,7 +144,7 @@ def test_the_next_command_repairs_a_killed_one(
 ) -> None:
     node.load(node.policy().allow("a", "b", ANY).allow("a", "c", ANY), services=web(C))
     with monkeypatch.context() as patched:
-        patched.setattr(service_maps.Filled, "finish", lambda *_: None)
+        patched.setattr(service_tables.Filled, "finish", lambda *_: None)
         node.serve(web(B))
     assert used(node) == (2, 4), "rows of the one before are still there"
     node.serve(web(B))

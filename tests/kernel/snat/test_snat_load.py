@@ -20,7 +20,7 @@ from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.load import node as runtime
 from policyc.runtime.load.request import LoadRequest
 from policyc.runtime.observe.status_text import show
-from policyc.runtime.services.maps import node_ports
+from policyc.runtime.services.tables import node_ports
 from policyc.runtime.snat import reserved_ports
 from policyc.runtime.snat.reserved_ports import RESERVED
 from policyc.runtime.snat.snat import (

@@ -197,7 +197,8 @@ class Kernel:
         """What is known longer than a second is written by its next packet, which then looks at
         both halves of a translated connection. Expiry is put off, as that has the same effect.
         """
-        at, size = self.node.layout("pc_ct").fields["expires"]
+        field = self.node.layout("pc_ct").fields["expires"]
+        at, size = field.offset, field.size
         for name in (f"pc_ct{family}", f"pc_ct{family}_new"):
             with self.node.shared_map(name) as fd:
                 info = bpf_syscall.map_info(fd)

@@ -301,7 +301,8 @@ class NodeUnderTest:
 
     def expire_connections(self, family: int = 4, ports: Collection[int] = (), at: int = 1) -> None:
         """Let the idle time of every connection, or of those of the ports, end at that tick."""
-        place, size = self.layout("pc_ct").fields["expires"]
+        field = self.layout("pc_ct").fields["expires"]
+        place, size = field.offset, field.size
         key_of = self.layout(f"pc_ct{family}_key")
         wanted = {struct.pack("!H", port) for port in ports}
         for name in (f"pc_ct{family}", f"pc_ct{family}_new"):

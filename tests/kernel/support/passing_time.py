@@ -25,7 +25,7 @@ def let_pass(pins: Pins, objects: Path, seconds: float, tables: Mapping[str, str
     with bpf_syscall.obj_get(pins.map("pc_clock")) as fd:
         (rate,) = struct.unpack("=Q", bpf_syscall.map_lookup(fd, bytes(4), 8) or b"")
     for table, struct_name in tables.items():
-        at, _ = layouts.struct(struct_name).fields["expires"]
+        at = layouts.struct(struct_name).fields["expires"].offset
         with bpf_syscall.obj_get(pins.map(table)) as fd:
             _age(fd, at, int(seconds * rate))
 

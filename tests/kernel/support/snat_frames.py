@@ -93,7 +93,8 @@ def ends(node: NodeUnderTest) -> dict[bytes, dict[str, bytes]]:
 
 def expire(node: NodeUnderTest, *keys: bytes) -> None:
     """Let these, or all, have been silent for too long."""
-    at, size = node.layout("pc_masq_end").fields["expires"]
+    field = node.layout("pc_masq_end").fields["expires"]
+    at, size = field.offset, field.size
     with node.shared_map("pc_masq_ends") as fd:
         length = bpf_syscall.map_info(fd).value_size
         for key in keys or tuple(ends(node)):

@@ -93,24 +93,23 @@ class Kernel:
 
     def remembered(self) -> set[tuple[Side, str, int]]:
         """What answers find: under the node's address and port, whose it is; and no expired ones."""
-        fields = self.node.layout("pc_masq_key").fields
-        out, end = fields["is_out"][0], self.node.layout("pc_masq_end").fields
+        entry = self.node.layout("pc_masq_key")
+        end = self.node.layout("pc_masq_end")
         found = set()
         for _, key, value, at in self._halves():
             (expires,) = struct.unpack_from("=Q", value, at)
-            if not key[out] or (expires - 1 - ticks()) & 1 << 31:
+            if not entry.number(key, "is_out") or (expires - 1 - ticks()) & 1 << 31:
                 continue
-            here, there = (bytes(key[a : a + 16]) for a in (fields["here"][0], fields["there"][0]))
-            ports = struct.unpack_from("!HH", key, fields["port"][0])
-            family, proto = key[fields["family"][0]], key[fields["proto"][0]]
-            pod = bytes(value[end["addr"][0] : end["addr"][0] + 16])
-            (port,) = struct.unpack_from("!H", value, end["port"][0])
-            side = proto, _text(here, family), ports[0], _text(there, family), ports[1]
-            found.add((side, _text(pod, family), port))
+            family, protocol = entry.number(key, "family"), entry.number(key, "proto")
+            here, there = (_text(entry.raw(key, name), family) for name in ("here", "there"))
+            ports = entry.number(key, "port"), entry.number(key, "there_port")
+            pod = _text(end.raw(bytes(value), "addr"), family)
+            side = protocol, here, ports[0], there, ports[1]
+            found.add((side, pod, end.number(value, "port")))
         return found
 
     def _halves(self) -> Iterator[tuple[int, bytes, bytearray, int]]:
-        at, _ = self.node.layout("pc_masq_end").fields["expires"]
+        at = self.node.layout("pc_masq_end").fields["expires"].offset
         with self.node.shared_map("pc_masq_ends") as fd:
             info = bpf_syscall.map_info(fd)
             for key in list(bpf_syscall.map_keys(fd, info.key_size)):

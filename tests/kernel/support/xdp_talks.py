@@ -18,6 +18,7 @@ import pytest
 
 from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.btf import Btf
+from policyc.runtime.kernel.layout import Field
 from policyc.runtime.kernel.pins import Pins
 from tests.kernel.support.bundles import compiled
 from tests.kernel.support.external_wire import (
@@ -146,7 +147,7 @@ class Uplink:
 
     def renew(self) -> None:
         """Make tc write that packets came just now: by a time that cannot be, and what both ends say."""
-        at, _ = self.layouts.struct("pc_ct").fields["expires"]
+        at = self.layouts.struct("pc_ct").fields["expires"].offset
         for name in CONNECTIONS:
             self.patch(name, at, struct.pack("=Q", 1 << 60))
         for client, server in self.ends:
@@ -180,14 +181,14 @@ class Uplink:
         return was
 
     @contextmanager
-    def rows(self, ident: tuple[int, int], at: int, value: bytes) -> Iterator[None]:
+    def rows(self, ident: Field, at: int, value: bytes) -> Iterator[None]:
         """As `patched`, of rows that are somebody's: those of nobody stay, as there are many."""
         with self.silence(), bpf_syscall.obj_get(self.pins.map("pc_rows")) as fd:
             was: dict[bytes, bytes] = {}
             for place in range(64):
                 key = struct.pack("=I", place)
                 row = bpf_syscall.map_lookup(fd, key, 64) or b""
-                if any(row[ident[0] : ident[0] + ident[1]]):
+                if any(row[ident.offset : ident.end]):
                     was[key] = row
                     bpf_syscall.map_update(fd, key, row[:at] + value + row[at + len(value) :])
             assert was

@@ -9,7 +9,7 @@ import pytest
 
 from policyc.runtime.endpoints.endpoints import EndpointRecord
 from policyc.runtime.errors import HostError, InputError
-from policyc.runtime.kernel.btf import StructLayout
+from policyc.runtime.kernel.layout import Field, StructLayout
 from policyc.runtime.kernel.libbpf import summarise
 from policyc.runtime.load.resolving import (
     Roster,
@@ -75,7 +75,7 @@ def test_words_alternate_slots_and_never_return_to_epoch_0() -> None:
 
 def test_a_word_keeps_its_services_from_load_to_load() -> None:
     first = Word(0, 1).with_services
-    assert first.services and first.half == 1 and first.with_services.half == 0
+    assert first.services and first.buffer == 1 and first.with_services.buffer == 0
     assert first.next == Word(1, 2, first.services)
     assert first.with_services.services & first.services, "what is on stays on"
     leaving = Word(0, 1, masquerades=True)
@@ -147,13 +147,33 @@ def test_a_verifiers_log_in_a_line() -> None:
 
 
 def test_structs_are_packed_by_their_layout() -> None:
-    layout = StructLayout("pc_x", 8, {"id": (0, 4), "mac": (4, 2)})
-    assert layout.pack(id=1, mac=b"ab") == b"\x01\0\0\0ab\0\0"
-    assert layout.unpack(layout.pack(id=1, mac=b"ab")) == {"id": b"\x01\0\0\0", "mac": b"ab"}
-    with pytest.raises(ValueError, match=r"pc_x\.mac has 2 bytes, not 3"):
+    fields = {"id": Field(0, 4, 1, "little"), "port": Field(4, 2, 1, "big")}
+    layout = StructLayout("pc_x", 12, fields | {"at": Field(6, 6, 3, "little")})
+    raw = b"\x01\0\0\0\0\x50\x02\0\x03\0\0\0"
+    assert layout.pack(id=1, port=80, at=[2, 3]) == raw
+    assert layout.pack(port=b"ab", at=bytes(6)) == b"\0\0\0\0ab" + bytes(6)
+    assert layout.packer("at", "port", "id")(raw[6:], 80, 1) == raw
+    assert (layout.number(raw, "id"), layout.number(raw, "port")) == (1, 80)
+    assert layout.numbers(raw, "at") == (2, 3, 0)
+    assert layout.cutter("at", "port")(raw) == raw[4:]
+    assert layout.cutter("at", "id")(raw) == raw[:4] + raw[6:]
+    assert layout.unpack(raw) == {"id": raw[:4], "port": raw[4:6], "at": raw[6:]}
+
+
+def test_a_value_of_the_wrong_size_is_refused() -> None:
+    layout = StructLayout("pc_x", 4, {"mac": Field(0, 2, 1, "little")})
+    with pytest.raises(ValueError, match=r"pc_x\.mac: the field has 2 bytes, not 3"):
         layout.pack(mac=b"abc")
-    with pytest.raises(KeyError):
-        layout.pack(other=1)
+    with pytest.raises(OverflowError):
+        layout.pack(mac=65536)
+
+
+def test_hooks_of_another_release_are_named() -> None:
+    """Their struct lacks a field that this release writes."""
+    layout = StructLayout("pc_x", 4, {})
+    for use in (lambda: layout.pack(node=1), lambda: layout.number(bytes(4), "node")):
+        with pytest.raises(HostError, match="`struct pc_x` of the hooks has no field `node`"):
+            use()
 
 
 def test_state_is_read_as_it_was_written(tmp_path: Path) -> None:

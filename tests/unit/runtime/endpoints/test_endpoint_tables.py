@@ -14,7 +14,7 @@ from policyc.runtime.endpoints.endpoint_tables import (
     LINE,
     MORE,
     NODE,
-    Half,
+    Buffer,
     NoRoomError,
     Table,
     first4,
@@ -47,20 +47,20 @@ def n_at_home(table: Table) -> int:
 
 
 def test_an_empty_table_has_no_address() -> None:
-    half = laid_out({}, {}, MOST4, MOST6, 0)
-    assert half == Half()
-    assert (half.table4.shift, len(half.table4.lines)) == (63, 2 * LINE)
-    assert (who4(half, 0), who4(half, 5), who6(half, 0), who6(half, 5)) == (0, 0, 0, 0)
+    buffer = laid_out({}, {}, MOST4, MOST6, 0)
+    assert buffer == Buffer()
+    assert (buffer.table4.shift, len(buffer.table4.lines)) == (63, 2 * LINE)
+    assert (who4(buffer, 0), who4(buffer, 5), who6(buffer, 0), who6(buffer, 5)) == (0, 0, 0, 0)
 
 
 def test_the_bitmap_answers_for_networks_without_endpoints() -> None:
-    half = laid_out({0x0A000005: 1}, {0xFD00 << 112 | 5: 2}, MOST4, MOST6, 1)
-    settled = [network for network in range(1 << 17) if is_settled(half, network)]
-    assert is_settled(half, 0x0A0000)
-    assert is_settled(half, 0xFD00 << 48)
+    buffer = laid_out({0x0A000005: 1}, {0xFD00 << 112 | 5: 2}, MOST4, MOST6, 1)
+    settled = [network for network in range(1 << 17) if is_settled(buffer, network)]
+    assert is_settled(buffer, 0x0A0000)
+    assert is_settled(buffer, 0xFD00 << 48)
     assert len(settled) < 16
-    other = replace(half, networks=bytes(len(half.networks)))
-    assert (who4(half, 0x0A000005), who4(other, 0x0A000005)) == (1, 0)
+    other = replace(buffer, networks=bytes(len(buffer.networks)))
+    assert (who4(buffer, 0x0A000005), who4(other, 0x0A000005)) == (1, 0)
 
 
 def test_a_table_has_two_lines_at_least() -> None:
@@ -89,9 +89,9 @@ def test_a_full_range_of_neighbours_has_its_place_without_a_second_line() -> Non
 
 
 def test_flags_stay_with_their_address() -> None:
-    half = laid_out({7: 3 | NODE, 8: 4}, {9: 5 | NODE}, MOST4, MOST6, 1)
-    assert [who4(half, each) for each in (7, 8, 9)] == [3 | NODE, 4, 0]
-    assert who6(half, 9) == 5 | NODE
+    buffer = laid_out({7: 3 | NODE, 8: 4}, {9: 5 | NODE}, MOST4, MOST6, 1)
+    assert [who4(buffer, each) for each in (7, 8, 9)] == [3 | NODE, 4, 0]
+    assert who6(buffer, 9) == 5 | NODE
 
 
 @pytest.mark.parametrize("count", [17, 100])
@@ -115,9 +115,9 @@ def test_addresses_of_one_line_go_to_lines_that_the_seed_chooses() -> None:
 def test_addresses_of_few_first_lines_have_room_in_all_of_the_table() -> None:
     chosen = (each << 3 for each in range(1, 1 << 29) if first4(each << 3, 57) == 5)
     who = dict.fromkeys(itertools.islice(chosen, 6000), 1)
-    half = laid_out(who, {}, MOST4, MOST6, 1)
-    assert held4(half.table4.lines) == who
-    assert len(half.table4.lines) <= 4096 * LINE
+    buffer = laid_out(who, {}, MOST4, MOST6, 1)
+    assert held4(buffer.table4.lines) == who
+    assert len(buffer.table4.lines) <= 4096 * LINE
 
 
 def test_every_word_is_read_as_it_was_written() -> None:

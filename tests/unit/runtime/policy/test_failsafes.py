@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Failsafe ports: the defaults, and the ports given to a load."""
 
-import sys
-
 import pytest
 
 from policyc.ir.policy import Direction
 from policyc.ir.semantics import FAILSAFE_PORTS
 from policyc.ir.services import Protocol
-from policyc.runtime.errors import InputError
-from policyc.runtime.failsafes import DEFAULT, MOST, Failsafes, read_ports
+from policyc.runtime.failsafes import DEFAULT, Failsafes, read_ports
+from policyc.runtime.maps.failsafe_ports import INBOUND, OUTBOUND
 
 NAMES = {protocol.value: protocol.name.lower() for protocol in Protocol}
 
@@ -34,18 +32,10 @@ def test_ports_are_read_as_felix_reads_them() -> None:
     assert read_ports("none", "outbound") == ()
 
 
-def test_each_port_is_one_key_of_the_map() -> None:
-    keys = list(Failsafes(("tcp:22",), ("udp:53", "tcp:22")).entries(3))
-    epoch = (3).to_bytes(4, sys.byteorder)
-    ports = [b"\x00\x16\x06\x00", b"\x00\x35\x11\x01", b"\x00\x16\x06\x01"]
-    assert keys == [epoch + port for port in ports]
+def test_each_port_is_one_entry_per_direction() -> None:
+    entries = list(Failsafes(("tcp:22",), ("udp:53", "tcp:22")).entries())
+    assert entries == [(6, 22, INBOUND), (17, 53, OUTBOUND), (6, 22, OUTBOUND)]
 
 
 def test_open_failsafe_ports_are_reported() -> None:
     assert Failsafes(("tcp:22", "udp:68"), ()).describe() == "inbound tcp:22, udp:68; outbound none"
-
-
-def test_failsafe_ports_are_limited_to_the_map_size() -> None:
-    assert len(read_ports(",".join(map(str, range(1, MOST + 1))), "inbound")) == MOST
-    with pytest.raises(InputError, match="limit of 256"):
-        read_ports(",".join(map(str, range(1, MOST + 2))), "inbound")

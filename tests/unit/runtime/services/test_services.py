@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services and EndpointSlices become frontends and backends, which keep their rows in the maps."""
+"""Services and EndpointSlices become frontends and backends, with entries that keep their place."""
 
 import ipaddress
 import struct
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,16 @@ import pytest
 
 from policyc.runtime.bundle.json_value import JsonValue
 from policyc.runtime.errors import InputError
-from policyc.runtime.services import rows as service_rows
-from policyc.runtime.services.all_objects import read_services
-from policyc.runtime.services.rows import (
-    FRONTEND,
+from policyc.runtime.kernel.btf import Btf
+from policyc.runtime.maps import services
+from policyc.runtime.maps.services import (
+    CLOSED,
     LOCAL,
-    ROW,
-    Wanted,
-    frontend_key,
-    key_half,
-    wanted,
+    BackendFormat,
+    FrontendFormat,
+    Room,
 )
+from policyc.runtime.services.all_objects import read_services
 from policyc.runtime.services.services import (
     Backend,
     Frontend,
@@ -28,8 +28,13 @@ from policyc.runtime.services.services import (
     OwnNode,
 )
 from policyc.runtime.services.source_ranges import Lists
+from policyc.runtime.services.wanted_tables import Planner, Wanted
 from policyc.runtime.state import Warn, unheard
 
+HOOKS = Btf.of_object(
+    Path(str(resources.files("policyc.backends.llvm") / "prebuilt" / "hooks.bpf.o"))
+)
+FRONTENDS, BACKENDS = FrontendFormat.of(HOOKS), BackendFormat.of(HOOKS)
 READY, NOT_READY = {"ready": True}, {"ready": False}
 DRAINING = {"ready": False, "serving": True, "terminating": True}
 
@@ -293,10 +298,10 @@ def test_the_parts_of_a_frontend() -> None:
     exposed = service(type="NodePort", ports=NODE_PORT, externalTrafficPolicy="Local")
     table = Table()
     want = table.update(*read(exposed, slices))
-    inside, outside, _ = (FRONTEND.unpack(each)[:6] for each in want.frontends.values())
+    inside, outside, _ = (numbers_of(each)[:6] for each in want.frontends.values())
     assert inside == (0, 3, 3, 0, 0, 0)
-    assert outside == (3, 3, 6, 2, LOCAL | service_rows.NODE_PORT, 0)
-    ends = [ROW.unpack(table.rows[place])[2][:4] for place in want.choices]
+    assert outside == (3, 3, 6, 2, LOCAL | services.NODE_PORT, 0)
+    ends = [BACKENDS.layout.raw(table.entries[place], "backend")[:4] for place in want.choices]
     assert [end[3] for end in ends] == [1, 2, 3, 1, 2, 3, 1, 3]
     assert want.choices[3] == want.choices[6] and want.choices[5] == want.choices[7], "one row each"
 
@@ -306,7 +311,7 @@ def test_an_endpoint_for_clients_outside_only_has_an_open_row() -> None:
     slices = listed(("10.0.0.1", "node-1", DRAINING), ("10.0.0.2", "node-2", READY))
     exposed = service(type="NodePort", ports=NODE_PORT, externalTrafficPolicy="Local")
     want = Table().update(*read(exposed, slices))
-    assert want.rows[want.choices[-1]][service_rows.STATE_AT] == 0
+    assert BACKENDS.state_of(want.backends[want.choices[-1]]) == 0
 
 
 @pytest.mark.parametrize(
@@ -360,10 +365,12 @@ def test_how_clients_outside_are_answered(
     (found,) = read(annotated(**annotations), slices)
     assert found.return_path == way
     table = Table()
-    (place,) = table.update(*read(annotated(**annotations), endpoints(("10.0.0.1", READY)))).rows
-    assert table.update(found).rows[place][service_rows.STATE_AT] == bits
+    (place,) = table.update(
+        *read(annotated(**annotations), endpoints(("10.0.0.1", READY)))
+    ).backends
+    assert BACKENDS.state_of(table.update(found).backends[place]) == bits
     closed = read(annotated(**annotations), endpoints(("10.0.0.1", NOT_READY)))
-    assert table.update(*closed).rows[place][service_rows.STATE_AT] == bits | 1
+    assert BACKENDS.state_of(table.update(*closed).backends[place]) == bits | 1
 
 
 BALANCED = {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": 32000}
@@ -397,7 +404,7 @@ def test_a_service_that_is_answered_otherwise_keeps_its_rows() -> None:
     table, slices = Table(), endpoints(("10.0.0.1", READY))
     first = table.update(*read(annotated(outside="dsr"), slices))
     then = table.update(*read(annotated(outside="tunnel"), slices))
-    assert not then.new and then.rows.keys() == first.rows.keys()
+    assert not then.new and then.backends.keys() == first.backends.keys()
 
 
 def test_tables_are_for_the_endpoints_of_each_part() -> None:
@@ -407,7 +414,7 @@ def test_tables_are_for_the_endpoints_of_each_part() -> None:
     exposed = annotated(balance="maglev", maglev_slots="251")
     exposed["spec"] |= {"type": "NodePort", "ports": NODE_PORT}
     want = Table().update(*read(exposed, slices))
-    parts = [FRONTEND.unpack(each)[8:] for each in want.frontends.values()]
+    parts = [numbers_of(each)[8:] for each in want.frontends.values()]
     assert parts == [(251, 0, 0), (251, 0, 251), (251, 0, 0)]
     memory = want.tables.memory()
     assert {*memory[: 2 * 251 : 2]} == {0, 1, 2} and {*memory[2 * 251 :: 2]} == {0, 1}
@@ -642,32 +649,32 @@ def test_lists_of_ranges() -> None:
     one, two = (ipaddress.ip_network(each) for each in ("192.0.2.0/24", "2001:db8::/32"))
     assert [lists.of(each) for each in (None, (one,), (), (two,), (one,))] == [0, 1, 2, 3, 1]
     assert lists.n_ranges == 2
-    first, second = lists.keys(1)
-    assert first == struct.pack("=I", 56) + bytes([128, 0, 0, 1, 192, 0, 2, *bytes(13)])
-    assert (
-        second[:12]
-        == struct.pack("=I", 64) + bytes([128, 0, 0, 3]) + two.network_address.packed[:4]
-    )
-    assert [key[4:8] for key in lists.keys(0)] == [bytes([0, 0, 0, 1]), bytes([0, 0, 0, 3])]
+    assert list(lists.ranges()) == [(1, one), (3, two)]
 
 
 class Table:
-    """The rows as the kernel would hold them."""
+    """The backends as the kernel would hold them."""
 
     def __init__(self, places: int = 8) -> None:
-        self.rows = [bytes(ROW.size)] * places
+        self.entries = [bytes(BACKENDS.size)] * places
+        self.plan = Planner(FRONTENDS, BACKENDS, Room(100, places, 100, 100, 1000))
 
     def update(self, *frontends: Frontend) -> Wanted:
-        want = wanted(frontends, b"".join(self.rows))
+        want = self.plan.wanted(frontends, b"".join(self.entries))
         for place in want.new:
-            self.rows[place] = want.rows[place]
-        for place, row in enumerate(self.rows):
-            if place not in want.rows:
-                self.rows[place] = bytes(4) + row[4:]
+            self.entries[place] = want.backends[place]
+        for place, entry in enumerate(self.entries):
+            if place not in want.backends:
+                self.entries[place] = bytes(4) + entry[4:]
         return want
 
     def ident(self, place: int) -> int:
-        return int.from_bytes(self.rows[place][:4], "little")
+        return int.from_bytes(self.entries[place][:4], "little")
+
+
+def numbers_of(value: bytes) -> tuple[int, ...]:
+    """The fields of a frontend's value, in order."""
+    return struct.unpack("=11I", value)
 
 
 def frontend(*backends: tuple[str, bool], port: int = 80) -> Frontend:
@@ -683,8 +690,8 @@ def test_a_row_keeps_its_position_and_id() -> None:
     again = table.update(frontend(("10.0.0.1", True), ("10.0.0.2", True)))
     assert place in again.choices and place not in again.new and table.ident(place) == ident
     closed = table.update(frontend(("10.0.0.1", False), ("10.0.0.2", True)))
-    assert place not in closed.choices and place in closed.rows
-    assert closed.rows[place][service_rows.STATE_AT] == service_rows.CLOSED
+    assert place not in closed.choices and place in closed.backends
+    assert BACKENDS.state_of(closed.backends[place]) == CLOSED
 
 
 def test_no_id_is_given_twice() -> None:
@@ -700,9 +707,9 @@ def test_no_id_is_given_twice() -> None:
 
 def test_an_endpoint_that_never_took_a_connection_needs_no_row() -> None:
     want = Table().update(frontend(("10.0.0.1", False)))
-    assert want.rows == {}
+    assert want.backends == {}
     (packed,) = want.frontends.values()
-    assert FRONTEND.unpack(packed)[:6] == (0, 0, 0, 0, 0, 0)
+    assert numbers_of(packed)[:6] == (0, 0, 0, 0, 0, 0)
 
 
 def test_where_there_is_no_room() -> None:
@@ -711,10 +718,10 @@ def test_where_there_is_no_room() -> None:
         Table(places=8).update(many)
 
 
-def test_a_key_says_its_half_and_family() -> None:
-    four = frontend(("10.0.0.1", True))
-    assert frontend_key(four, 0) == bytes([10, 96, 0, 1, *bytes(12), 0, 80, 6, 8])
-    assert [key_half(frontend_key(four, half)) for half in (0, 1)] == [0, 1]
+def test_a_key_holds_its_buffer_and_family() -> None:
+    key_of, four = Table().plan.key_of, frontend(("10.0.0.1", True))
+    assert key_of(four, 0) == bytes([10, 96, 0, 1, *bytes(12), 0, 80, 6, 8])
+    assert [FRONTENDS.buffer_of(key_of(four, buffer)) for buffer in (0, 1)] == [0, 1]
 
 
 def test_a_balancer_with_more_ranges_than_an_object_may_have_is_left_out() -> None:
@@ -732,7 +739,7 @@ def test_backends_of_two_frontends_are_rows_of_their_own() -> None:
         endpoints(("10.0.0.1", READY)),
     )
     want = Table().update(*two)
-    parts = [FRONTEND.unpack(each)[:2] for each in want.frontends.values()]
+    parts = [numbers_of(each)[:2] for each in want.frontends.values()]
     assert len(want.new) == 2 and parts == [(0, 1), (1, 1)]
     assert isinstance(two[0].backends[0], Backend)
 

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cluster's nodes, and how packets of external clients go between them (datapath/outside_map.h)."""
+
+import sys
+from collections.abc import Sequence
+
+from policyc.runtime.bundle.address_value import Address, packed
+from policyc.runtime.maps.pinned_map import PinnedMap, SingleEntry
+
+
+class NodeNumbers(PinnedMap):
+    """pc_node_nums: the number of each node's address; 0 for those of this node."""
+
+    NAME = "pc_node_nums"
+
+    def key_of(self, address: Address) -> bytes:
+        """A node's address."""
+        return self.key.pack(addr=packed(address), family=address.version)
+
+    def numbers(self) -> dict[bytes, int]:
+        """Key -> number, of all addresses."""
+        return {key: int.from_bytes(value, sys.byteorder) for key, value in self.items()}
+
+    def number_value(self, number: int) -> bytes:
+        """The value for a number."""
+        return number.to_bytes(self.info.value_size, sys.byteorder)
+
+
+class NodeEnds(PinnedMap):
+    """pc_node_ends: by number, an address of another node, and where it receives forwarded packets."""
+
+    NAME = "pc_node_ends"
+
+    def value_of(self, address: Address, receiver: Address, number: int) -> bytes:
+        """`receiver` is the node's address for forwarded packets, and `number` that address's number."""
+        return self.value.pack(
+            addr=packed(address),
+            end=packed(receiver),
+            end_family=receiver.version,
+            end_number=number,
+        )
+
+    @property
+    def unused(self) -> bytes:
+        """The value where no node has the number."""
+        return bytes(self.info.value_size)
+
+
+class OutsideSettings(SingleEntry):
+    """pc_outside: the uplinks, the tunnel device, and the default return path."""
+
+    NAME = "pc_outside"
+
+    @property
+    def most_uplinks(self) -> int:
+        """How many uplinks a node may have."""
+        return self.value.field("uplink").count
+
+    def fast_path_uplinks(self) -> tuple[int, ...]:
+        """The devices of the fast path, at the places that connections name; 0: a free place."""
+        return self.value.numbers(self.entry, "past")
+
+    def value_of(
+        self,
+        tunnel: int,
+        return_path: int,
+        uplinks: Sequence[int],
+        fast_path: Sequence[int],
+        own: Sequence[Address],
+        marks: int,
+    ) -> bytes:
+        """The arguments are those of the fields, in order; `own` are addresses of this node."""
+        first = {address.version: packed(address) for address in reversed(own)}
+        return self.value.pack(
+            tunnel=tunnel,
+            way_back=return_path,
+            uplink=uplinks,
+            past=fast_path,
+            own4=first.get(4, bytes(16)),
+            own6=first.get(6, bytes(16)),
+            marks=marks,
+        )

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of the node in arrays of one entry: clock, answers to refused packets, devices, sockets."""
+
+import os
+import sys
+from collections.abc import Iterable
+
+from policyc.runtime.bundle.address_value import Address, packed
+from policyc.runtime.maps.pinned_map import SingleEntry
+from policyc.runtime.undo import Undo
+
+
+class Clock(SingleEntry):
+    """pc_clock: kernel ticks per second."""
+
+    NAME = "pc_clock"
+
+    def set_rate(self, ticks_per_second: int) -> None:
+        """CONFIG_HZ of the running kernel (runtime/kernel/clock.py)."""
+        self.set(ticks_per_second.to_bytes(self.info.value_size, sys.byteorder))
+
+
+class AnswerMac(SingleEntry):
+    """pc_answer_mac: the source MAC of answers to refused packets, which no pod knows."""
+
+    NAME = "pc_answer_mac"
+
+    def draw(self) -> None:
+        """Draw a new one."""
+        mac = os.urandom(self.value.field("mac").size)
+        self.set(self.value.pack(mac=mac, is_set=1))
+
+
+class OwnDeviceSetting(SingleEntry):
+    """An ifindex of one of our own devices; 0: none."""
+
+    def set_device(self, ifindex: int, undo: Undo) -> None:
+        """The device that packets are redirected to."""
+        self.set(self.value.pack(device=ifindex), undo)
+
+
+class FragmentDevice(OwnDeviceSetting):
+    """pc_detour_to: where fragments that arrive before their first one go."""
+
+    NAME = "pc_detour_to"
+
+
+class ServiceRouteDevice(OwnDeviceSetting):
+    """pc_route_to: the device to which `--service-cidr` routes."""
+
+    NAME = "pc_route_to"
+
+
+class SocketHost(SingleEntry):
+    """pc_socket_host: the network namespace whose processes reach Services at connect()."""
+
+    NAME = "pc_socket_host"
+
+    def set_host(self, cookie: int, addresses: Iterable[Address], undo: Undo) -> None:
+        """The namespace's cookie, and the node's addresses: the first of each family counts."""
+        first = {address.version: packed(address) for address in reversed(list(addresses))}
+        none = bytes(16)
+        value = self.value.pack(cookie=cookie, addr4=first.get(4, none), addr6=first.get(6, none))
+        self.set(value, undo)

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tables of Services must hold: each frontend's choices, and the place of each backend.
+
+`Planner` assigns each endpoint of the frontends its present place, or a free one. It writes nothing.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from policyc.runtime.devices.uplinks import ReturnPath
+from policyc.runtime.errors import InputError
+from policyc.runtime.maps.services import (
+    CLOSED,
+    DSR,
+    ELSEWHERE,
+    LOCAL,
+    NODE_PORT,
+    TUNNEL,
+    BackendFormat,
+    FrontendFormat,
+    Room,
+)
+from policyc.runtime.services.maglev import Tables
+from policyc.runtime.services.services import (
+    PROTOCOLS,
+    Backend,
+    Frontend,
+)
+from policyc.runtime.services.source_ranges import Lists
+
+WAYS: Mapping[ReturnPath | None, int] = {None: 0, "tunnel": TUNNEL, "dsr": DSR}
+"""The return path in a backend's state."""
+
+_NO_NODES: Mapping[str, int] = {}
+
+Identity = bytes
+"""The content of a backend's entry, without its id and its state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The wanted contents of the tables. `new` are places whose entries are not written yet."""
+
+    backends: dict[int, bytes]
+    """Place -> entry."""
+    new: tuple[int, ...]
+    frontends: dict[Frontend, bytes]
+    """Frontend -> struct pc_frontend."""
+    choices: tuple[int, ...]
+    lists: Lists
+    tables: Tables
+
+
+class NoRoomError(InputError):
+    """The tables cannot hold everything, with the entries that must stay until the change is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Plans tables in the formats of the hooks, within the room that their maps have.
+
+    `nodes` has the numbers of the cluster's nodes by name (load/cluster_nodes.py).
+    """
+
+    frontend: FrontendFormat
+    backend: BackendFormat
+    room: Room
+    nodes: Mapping[str, int] = field(default_factory=lambda: _NO_NODES)
+
+    def wanted(self, frontends: Iterable[Frontend], there: bytes) -> Wanted:
+        """The wanted contents; `there` are the present backends, by place.
+
+        Raises `InputError` if there is no room.
+        """
+        places = {self.backend.identity(entry): place for place, entry in self.backend.used(there)}
+        lasts = self.backend.last_ids(there)
+        unused = _unused(self.backend.ids(there), lasts)
+        backends: dict[int, bytes] = {}
+        new: list[int] = []
+        choices: list[int] = []
+        parts: dict[Frontend, bytes] = {}
+        lists, tables = Lists(), Tables(self.room.maglev)
+        for frontend in frontends:
+            first, local = len(choices), list[int]()
+            for each in frontend.backends:
+                entry = self.entry_of(frontend, each)
+                place = places.get(self.backend.identity(entry), -1)
+                if place < 0 and not (each.takes_new or each.takes_local):
+                    continue  # no packet was or will be sent there
+                if place < 0:
+                    place = next(unused, -1)
+                    if place < 0:
+                        raise _too_many("endpoints of Services", self.room.backends)
+                    new.append(place)
+                    backends[place] = self.backend.with_next_id(entry, place, lasts[place])
+                else:
+                    backends[place] = entry
+                if each.takes_new:
+                    choices.append(place)
+                if each.takes_local:
+                    local.append(place)
+            slots = frontend.maglev_slots
+            parts[frontend] = self.value_of(
+                frontend,
+                (first, len(choices) - first, len(local)),
+                lists.of(frontend.ranges),
+                tables.of((b.name for b in frontend.backends if b.takes_new), slots),
+                tables.of((b.name for b in frontend.backends if b.takes_local), slots),
+            )
+            choices += local
+        found = Wanted(backends, tuple(new), parts, tuple(choices), lists, tables)
+        self._require_room(found)
+        return found
+
+    def _require_room(self, found: Wanted) -> None:
+        room = self.room
+        for what, used, most in (
+            ("addresses and ports of Services", len(found.frontends), room.frontends),
+            ("endpoints of Services", len(found.choices), room.choices),
+            ("source ranges of load balancers", found.lists.n_ranges, room.ranges),
+        ):
+            if used > most:
+                raise _too_many(what, most)
+
+    def standing(self, frontends: Iterable[Frontend], there: bytes) -> Iterator[Frontend]:
+        """The frontends, with only those endpoints that already have an entry in `there`."""
+        known = {self.backend.identity(entry) for _, entry in self.backend.used(there)}
+        for each in frontends:
+            backends = tuple(
+                b for b in each.backends if self.backend.identity(self.entry_of(each, b)) in known
+            )
+            yield replace(each, backends=backends)
+
+    def key_of(self, frontend: Frontend, buffer: int) -> bytes:
+        """The frontend's key in a buffer."""
+        protocol = PROTOCOLS[frontend.protocol]
+        return self.frontend.key_of(frontend.address, protocol, frontend.port, buffer)
+
+    def value_of(
+        self,
+        frontend: Frontend,
+        part: tuple[int, int, int],
+        ranges: int = 0,
+        table: int = 0,
+        local: int = 0,
+    ) -> bytes:
+        """The frontend's value.
+
+        `part` has the start of its choices, their number, and the number of choices on this node. The
+        other arguments are numbers of a list and of Maglev tables.
+        """
+        first, count, n_local = part
+        flags = LOCAL * frontend.is_local | ELSEWHERE * frontend.is_elsewhere
+        flags |= NODE_PORT * frontend.is_node_port
+        return self.frontend.value_of(
+            first=first,
+            count=count,
+            local_first=first + count,
+            local_count=n_local,
+            flags=flags,
+            affinity=frontend.affinity,
+            service=frontend.number,
+            ranges=ranges,
+            slots=frontend.maglev_slots,
+            table=table,
+            local_table=local,
+        )
+
+    def entry_of(self, frontend: Frontend, backend: Backend) -> bytes:
+        """The backend's entry, without an id."""
+        goes_on = backend.takes_new or backend.takes_local or backend.drains
+        return self.backend.entry(
+            (backend.address, backend.port),
+            (frontend.address, frontend.port),
+            PROTOCOLS[frontend.protocol],
+            (0 if goes_on else CLOSED) | WAYS[frontend.return_path],
+            self.nodes.get(backend.node, 0),
+        )
+
+
+def way_of(state: int) -> ReturnPath | None:
+    """The return path that a backend's state sets; None: the node's default."""
+    return next((way for way, bits in WAYS.items() if bits and state & bits), None)
+
+
+def _too_many(what: str, room: int) -> InputError:
+    return NoRoomError(
+        f"the limit of {room} {what} is exceeded",
+        "removed endpoints count until the next update is complete: first apply the change without "
+        "the new ones",
+    )
+
+
+def _unused(ids: Sequence[int], lasts: Sequence[int]) -> Iterator[int]:
+    """The free places, oldest last id first; sorted when the first one is requested."""
+    yield from sorted(
+        (place for place, ident in enumerate(ids) if not ident), key=lasts.__getitem__
+    )
