@@ -46,7 +46,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """hooks.bpf.o and the tests' own; where clang is emulated, those made before."""
+    """hooks.bpf.o and the objects of tests; prebuilt objects where clang is emulated."""
     from tests.kernel.support.objects import (
         FOLDER,
         compile_objects,
@@ -58,7 +58,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def beds(objects: Path) -> "Iterator[Beds]":
-    """What is verified once for all tests of this process."""
+    """Loaded programs that all tests of this process share."""
     from tests.kernel.support.bed import Beds
 
     with closing(Beds(objects)) as made:

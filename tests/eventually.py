@@ -13,7 +13,7 @@ INTERVAL = 0.01
 
 
 def eventually(probe: Callable[[], T], what: str, *, seconds: float = DEADLINE) -> T:
-    """Return the first true value of the probe; fail with `what` after so many seconds."""
+    """Return the first true value of the probe; fail with `what` after the given seconds."""
     end = time.monotonic() + seconds
     while True:
         found = probe()

@@ -90,6 +90,6 @@ def _passes_alone(config: pytest.Config, test: str) -> bool:
 
 
 def register(config: pytest.Config) -> None:
-    """Add the plugin where the option asks for it."""
+    """Add the plugin if the option is given."""
     if config.getoption(OPTION) and not hasattr(config, "workerinput"):
         config.pluginmanager.register(RerunWaiting(config), "rerun-waiting")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The comments of the emitted C: rules with their places, and classes by their selectors."""
+"""The comments of the emitted C: each rule with its source line, each class with its selectors."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby, islice
@@ -7,6 +7,7 @@ from itertools import groupby, islice
 from policyc.ir.atoms import NamedNumbers
 from policyc.ir.bits import members
 from policyc.ir.decision import DecisionIR, Diagram
+from policyc.ir.describe import describe_condition, describe_peer, describe_selector
 from policyc.ir.plan import (
     FIRST_COLUMN,
     FIRST_ROW,
@@ -24,7 +25,6 @@ from policyc.ir.trees import (
 )
 from policyc.ir.viewed import Verdicts, ViewedRow, ViewedTable
 from policyc.ir.views import ColumnView
-from policyc.ir.words import describe_condition, describe_peer, describe_selector
 
 MAX_LINES = 200
 MAX_ROWS, MAX_RUNS = 40, 12
@@ -33,9 +33,9 @@ NOTHING: Mapping[int, Sequence[str]] = {}
 
 
 def comment(text: str) -> str:
-    """Text that cannot end its comment, nor continue a line: file names are the user's.
+    """The text, changed where it would end its comment or continue a line: users choose file names.
 
-    Nor is it a command (`##[`) for a log that shows the comment.
+    It is also changed where a CI log that shows the comment would read a command (`##[`).
     """
     shown = text
     if not text.isprintable() or "\\" in text or "?" in text:
@@ -58,14 +58,14 @@ def class_lines(decision: DecisionIR, plan: DirectionPlan) -> Iterator[str]:
     """The subjects and the peers that a direction distinguishes."""
     selectors = decision.atoms.vocabulary.selectors
     rows = viewed_rows(decision, plan.view)
-    yield f"{plan.direction.value}: the pods that policies select, by row"
+    yield f"{plan.direction.value}: classes of subjects, by row"
     for row, at in islice(rows.items(), MAX_LINES):
         held = [describe_selector(selectors[bit]) for bit in members(row.bits)]
         held += _named(decision, row.named)
-        yield f"  {at}: {comment('; '.join(held) or 'no policy selects it')}"
+        yield f"  {at}: {comment('; '.join(held) or 'selected by no policy')}"
     yield from _more(len(rows))
     columns = viewed_columns(decision, plan.view)
-    yield f"{plan.direction.value}: those they talk to, by column"
+    yield f"{plan.direction.value}: classes of peers, by column"
     for column, at in islice(columns.items(), MAX_LINES):
         yield f"  {at}: {comment(column_words(decision, column))}"
     yield from _more(len(columns))
@@ -77,22 +77,23 @@ def verdict_lines(
     direction: DirectionPlan,
     columns: Mapping[int, Sequence[str]] = NOTHING,
 ) -> Iterator[str]:
-    """For each row, the columns with the same verdict: the table in the words of a policy's author.
+    """For each row, the columns with the same verdict.
 
-    `columns` are the `columns_in_words` of some rows, by row id.
+    `columns` maps the ids of some rows to their `columns_in_words`.
     """
-    yield f"{direction.direction.value}: verdicts, row by row"
+    yield f"{direction.direction.value}: verdicts, by row and columns"
     for row_id, at in enumerate(table.of_row[:MAX_ROWS], start=FIRST_ROW):
         row = table.rows[at]
         said = columns.get(row_id) or columns_in_words(row)
         for cell, shown in zip(row.cells, said, strict=True):
-            yield f"  {row_id}, with {shown}: {word_in_words(plan.cell_words[cell])}"
+            named = f"column {shown}" if shown.isdigit() else f"columns {shown}"
+            yield f"  row {row_id}, {named}: {word_in_words(plan.cell_words[cell])}"
     if len(table.of_row) > MAX_ROWS:
         yield f"  ... and {len(table.of_row) - MAX_ROWS} more rows, in the tables"
 
 
 def columns_in_words(row: ViewedRow) -> list[str]:
-    """The columns of each cell of a row, the first runs of them."""
+    """For each cell of a row, the first runs of its columns as text: `1-3, 5`."""
     runs: list[list[str]] = [[] for _ in row.cells]
     column = FIRST_COLUMN
     for part, its_columns in groupby(row.parts):
@@ -103,7 +104,7 @@ def columns_in_words(row: ViewedRow) -> list[str]:
 
 
 def word_in_words(word: int) -> str:
-    """The meaning of a word: an action and its rule, or the diagram that it leads to."""
+    """The text of a word: an action and its rule, or a diagram."""
     if not word & LEAF:
         return f"diagram {diagram_name(word)}"
     return f"{'allowed' if word & ALLOW else 'denied'} by rule {word & ID_MASK}"
@@ -123,18 +124,18 @@ def _more(count: int) -> Iterator[str]:
 
 
 def column_words(decision: DecisionIR, column: ColumnView) -> str:
-    """A peer in words: the attributes that rules read."""
+    """The text of a peer class: the attributes that rules read."""
     v = decision.atoms.vocabulary
     words = [describe_selector(v.selectors[bit]) for bit in members(column.bits)]
     words += [describe_peer(v.blocks[at]) for at in members(column.blocks)]
     words += _named(decision, column.named)
-    where = "the own node" if column.is_local else "a node"
+    where = "the pod's own node" if column.is_local else "a node"
     words += [
         where if c == ALWAYS else f"{where} with {describe_condition(c)}"
         for at, c in enumerate(v.node_conditions)
         if column.conditions >> at & 1
     ]
-    said = "; ".join(words) or "anyone that no rule names"
+    said = "; ".join(words) or "peers that no rule names"
     return f"{said} (IPv{column.family})" if column.family else said
 
 
@@ -144,7 +145,7 @@ def rules_of(diagram: Diagram) -> list[int]:
 
 
 def rules_in_words(verdicts: Verdicts, rules: list[int]) -> list[str]:
-    """The first rules with their places."""
+    """The text of the first rules, with their source lines."""
     shown = [comment(verdicts.rules[rule]) for rule in rules[:MAX_RULES_OF_DIAGRAM]]
     if len(rules) > len(shown):
         shown.append(f"... and {len(rules) - len(shown)} more rules")

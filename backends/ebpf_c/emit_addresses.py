@@ -16,7 +16,10 @@ def emit_addresses(direction: DirectionPlan, family: int) -> str:
     head = f"static __always_inline __u32 pc_column{family}_{short}({PARAMETER[family]})\n{{"
     match address.layout:
         case AddressLayout.CONSTANT:
-            body = ["\t(void)address; /* one column for all */", f"\treturn {address.runs[0][1]};"]
+            body = [
+                "\t(void)address; /* one column */",
+                f"\treturn {address.runs[0][1]};",
+            ]
         case AddressLayout.CODE:
             body = _code(address)
         case AddressLayout.TREE:

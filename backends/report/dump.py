@@ -7,6 +7,13 @@ from collections.abc import Iterable, Iterator
 from policyc.backends.ebpf_c.seeds import Seed
 from policyc.ir.atoms import AddressColumn, Atoms, Column, NamedNumbers, NodeColumn, Row
 from policyc.ir.decision import DecisionIR, diagram_regions
+from policyc.ir.describe import (
+    describe_condition,
+    describe_peer,
+    describe_ports,
+    describe_rule,
+    describe_selector,
+)
 from policyc.ir.plan import DirectionPlan, LookupPlan
 from policyc.ir.policy import Direction, PolicySet
 from policyc.ir.printable import printable_line
@@ -15,13 +22,6 @@ from policyc.ir.services import describe_services
 from policyc.ir.trees import diagram_name
 from policyc.ir.universe import FAMILIES
 from policyc.ir.vocabulary import Vocabulary
-from policyc.ir.words import (
-    describe_condition,
-    describe_peer,
-    describe_ports,
-    describe_rule,
-    describe_selector,
-)
 
 
 def dump_policy_ir(policies: PolicySet) -> str:
@@ -163,7 +163,7 @@ def dump_plan(plan: LookupPlan) -> str:
     lines.append(f"endpoints: room for {plan.endpoints}")
     lines.append(f"class of an endpoint: {', '.join(plan.class_fields) or 'not asked'}")
     told = ", ".join(kind.name for kind in sorted(plan.told_apart)) or "none"
-    lines.append(f"ports or types are asked of: {told}")
+    lines.append(f"protocols whose ports or types rules read: {told}")
     lines.append(f"counted for each rule: {plan.counters.value}")
     for direction in plan.directions.values():
         lines += _direction_lines(direction)
@@ -175,7 +175,7 @@ def dump_plan(plan: LookupPlan) -> str:
 def _direction_lines(plan: DirectionPlan) -> Iterator[str]:
     name = plan.direction.value
     if not plan.is_used:
-        yield f"{name}: no policy says anything"
+        yield f"{name}: no policy applies"
         return
     yield f"{name}: {plan.cells.value} cells" + (
         f", {plan.buckets} buckets" if plan.buckets else ""

@@ -13,7 +13,7 @@ UNITS = ((1 << 20, "MiB"), (1 << 10, "KiB"))
 def explain_layout(plan: LookupPlan, choices: Sequence[Choice], endpoints: int) -> str:
     """Each part with its candidates: predicted ns, instructions, bytes of its maps.
 
-    `endpoints` are those of the cluster: their classes compete for the caches.
+    `endpoints` is the number of endpoints in the cluster. Their classes compete for the caches.
     """
     return "\n".join([*_lines(plan, choices), *_totals(plan, choices, endpoints)])
 
@@ -22,14 +22,14 @@ def _lines(plan: LookupPlan, choices: Sequence[Choice]) -> Iterator[str]:
     yield "ns: net of an empty program, the mean of hot and random keys; instructions: of the code"
     for direction in plan.directions.values():
         if not direction.is_used:
-            yield f"{direction.direction.value}: no policy says anything, so nothing is looked up"
+            yield f"{direction.direction.value}: no policy applies, so there is no lookup"
     for choice in choices:
-        yield f"{choice.part}: {choice.chosen}{' (asked for)' if choice.was_asked_for else ''}"
+        yield f"{choice.part}: {choice.chosen}{' (requested)' if choice.was_asked_for else ''}"
         for candidate in choice.candidates:
             mark = "*" if candidate.name == choice.chosen else " "
             yield f"  {mark} {candidate.name}: {_costs(candidate)}"
-    told = ", ".join(kind.name for kind in sorted(plan.told_apart)) or "no protocol"
-    yield f"ports or types are read of: {told}"
+    told = ", ".join(kind.name for kind in sorted(plan.told_apart)) or "none"
+    yield f"protocols whose ports or types rules read: {told}"
     yield f"counted for each rule: {plan.counters.value}"
 
 

@@ -7,18 +7,18 @@ has.
 
 from dataclasses import dataclass
 
+from policyc.ir.describe import (
+    describe_condition,
+    describe_peer,
+    describe_ports,
+    describe_requirement,
+)
 from policyc.ir.intervals import IntervalSet
 from policyc.ir.peers import AddressPeer, Network, Peer, Where
 from policyc.ir.policy import IcmpType, Ports
 from policyc.ir.selectors import Attribute, Condition, Requirement
 from policyc.ir.services import Protocol, Service
 from policyc.ir.universe import Address
-from policyc.ir.words import (
-    describe_condition,
-    describe_peer,
-    describe_ports,
-    describe_requirement,
-)
 
 
 @dataclass(frozen=True, slots=True)

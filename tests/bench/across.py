@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What traffic between two nodes costs: `python tests/bench/across.py [--rounds N] [--json FILE]`.
+"""The cost of traffic between two nodes: `python tests/bench/across.py [--rounds N] [--json FILE]`.
 
 CPU time of an operation, of both ends and of all kernels between them, as a ratio to plain routing over
 the same links, measured as datapath.py does. Four groups of beds (`across_beds.py`), each with plain

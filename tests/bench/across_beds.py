@@ -123,7 +123,7 @@ def as_on_a_wire(bundle: Path, bed: Callable[..., Bed]) -> list[Bed]:
 
 @contextmanager
 def dressed(name: str, way: Way, dress: Dress, straight: bool) -> Iterator[Bed]:
-    """Two nodes on which is what is to be measured."""
+    """Two nodes with the measured software."""
     with two_nodes(straight) as site:
         dress(site)
         asked = {family: address(way.asked, family) for family in (4, 6)}
@@ -156,7 +156,7 @@ def compiled(folder: Path, way: Way, n: int) -> Path:
     folder.mkdir()
     (folder / "policies.yaml").write_text(yaml.dump_all(_policy(at, n, way) for at in range(n)))
     asked = ["compile", "-f", str(folder / "policies.yaml"), "-o", str(folder / "bundle")]
-    asked += ["--cache", str(folder.parent / "cache")]  # the hooks are those of every bed
+    asked += ["--cache", str(folder.parent / "cache")]  # every bed has the same hooks
     compiler = [sys.executable, "-m", "policyc.compiler.cli"]
     subprocess.run([*compiler, *asked], check=True, stdout=subprocess.DEVNULL)
     return folder / "bundle"
@@ -182,7 +182,7 @@ def _policy(at: int, n: int, way: Way) -> dict[str, Any]:
 
 
 def _peer(at: int, n: int, way: Way, family: int) -> str:
-    """Whom a policy allows: nobody who asks, but for the last one."""
+    """The peer of a rule: only the last rule allows the client."""
     if at == n - 1:
         return address(way.peer, family)
     return str(IPv4Address("203.0.0.0") + at) if family == 4 else f"2001:db8::{at + 1:x}"

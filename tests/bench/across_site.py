@@ -56,7 +56,7 @@ _SIOCETHTOOL, _ETHTOOL_STXCSUM = 0x8946, 0x17
 
 @dataclass(frozen=True)
 class Site:
-    """The namespaces by name, and where the nodes keep what is loaded on them."""
+    """The namespaces by name, and the nodes' pin directories."""
 
     at: dict[str, Path]
     bpffs: Path
@@ -97,7 +97,7 @@ class Site:
         call(load, namespace=self.at[node])
 
     def finish_checksums(self) -> None:
-        """Before packets leave who sends them, as on a wire; and with that, their segments."""
+        """Compute checksums, and split segments, before packets leave the sender, as on a wire."""
         for place in _MACS:
             name, device = place.split()
             call(partial(_leave_no_checksum, device), namespace=self.at[name])

@@ -95,7 +95,7 @@ def measured(n: int, folder: Path) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Measure, print a table, and write JSON where it is asked for."""
+    """Measure, print a table, and write JSON if requested."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("sizes", nargs="*", type=int, default=SIZES)
     parser.add_argument("--json", default="")

@@ -103,7 +103,7 @@ def built(name: str, size: int, bpffs: Path, held: ExitStack) -> Loaded:
 
 
 def fill(name: str, size: int, loaded: Loaded) -> None:
-    """Prefixes for the trie; tables are measured as they are, since what is in them costs nothing."""
+    """Prefixes for the trie; tables stay empty, because their contents do not affect the cost."""
     if name != "lpm":
         return
     rng = random.Random(size)

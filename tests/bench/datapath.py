@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What traffic between two pods costs: `python tests/bench/datapath.py [--rounds N] [--policies 1,120]`.
+"""Cost of traffic between two pods: `python tests/bench/datapath.py [--rounds N] [--policies 1,120]`.
 
 CPU time of an operation, of both ends and of the kernel for them, as a ratio to plain routing between
 the same veth pairs. All beds (`datapath_beds.py`) stand at once and are asked in turns, round by round;

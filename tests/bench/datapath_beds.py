@@ -38,7 +38,7 @@ METADATA = {
 
 @dataclass(frozen=True)
 class Bed:
-    """Two namespaces; what runs in the second one is asked at the address of a family."""
+    """Two namespaces; the server in the second one has an address of each family."""
 
     name: str
     client: Path
@@ -82,7 +82,7 @@ def _services(n: int) -> str:
 def routed(
     name: str, dressed: Callable[[Lab, Path], None], target: LabEndpoint = SERVER
 ) -> Iterator[Bed]:
-    """Two pods on a node that routes between them; `dressed` puts on it what is to be measured."""
+    """Two pods on a node that routes between them; `dressed` installs the measured software."""
     with Lab([CLIENT, SERVER]) as lab, tempfile.TemporaryDirectory(prefix="pc-bed-") as folder:
         client, server = (lab.ends[end.key].namespace for end in (CLIENT, SERVER))
         dressed(lab, Path(folder))
@@ -135,7 +135,7 @@ def ours(n: int, services: int = 0) -> Callable[[Lab, Path], None]:
     def dress(lab: Lab, folder: Path) -> None:
         (folder / "policies.yaml").write_text(yaml.dump_all(_policy(at, n) for at in range(n)))
         asked = ["compile", "-f", str(folder / "policies.yaml"), "-o", str(folder / "bundle")]
-        asked += ["--cache", _cache().name]  # the hooks are those of every bed
+        asked += ["--cache", _cache().name]  # every bed has the same hooks
         compiler = [sys.executable, "-m", "policyc.compiler.cli"]
         subprocess.run([*compiler, *asked], check=True, stdout=subprocess.DEVNULL)
         lab.node.write_endpoints(folder / "endpoints.json", METADATA)
@@ -163,7 +163,7 @@ def _cache() -> tempfile.TemporaryDirectory[str]:
 
 
 def refuse(text: str) -> None:
-    """A node that leaves something out is not what is to be measured."""
+    """Stop if the node leaves something out: the measurement would be wrong."""
     raise SystemExit(f"the node does not have all that is to be measured: {text}")
 
 

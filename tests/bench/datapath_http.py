@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP through a bed of datapath_beds.py: nginx is asked by ab, one request after the other."""
+"""HTTP through a bed of datapath_beds.py: ab sends requests to nginx, one after the other."""
 
 import os
 import signal

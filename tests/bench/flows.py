@@ -59,7 +59,7 @@ def main(arguments: list[str]) -> int:
 def measured(
     node: NodeUnderTest, hooks: Hooks, asked: argparse.Namespace
 ) -> dict[str, float | int | str]:
-    """What is printed; ratios are of two measurements of this run."""
+    """The printed results; ratios are of two measurements of this run."""
     wanted = flows(asked.flows)
     empty = memory(node)
     hooks.open(wanted[:2])

@@ -169,7 +169,7 @@ def _timed(best: dict[str, float], name: str, count: int, work: Callable[[], Any
 
 
 def rows(n: int, count: int) -> list[dict[str, Any]]:
-    """What is measured of one size: between pods, and between any two ends."""
+    """The measurements of one size: between pods, and between any two ends."""
     bed = Bed(n)
     compile_s = [bed.compile_s]
     for _ in range(2):

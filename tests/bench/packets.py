@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a packet costs in the hooks: `python tests/bench/packets.py [--rounds N] [CHECKOUT ...]`.
+"""The cost of a packet in the hooks: `python tests/bench/packets.py [--rounds N] [CHECKOUT ...]`.
 
 Nanoseconds net of an empty program, of packets between two pods of a node under a policy of one rule,
 direct or through a Service: `known` and `reply`, of a connection that the policy in force has decided

@@ -79,7 +79,7 @@ class Bed:
         self.stats = bpf_syscall.bpf(_ENABLE_STATS, struct.pack("=I", 0))
 
     def measured(self, wanted: str) -> dict[str, float]:
-        """One round: what -> ns; of `known` or `new` packets alone, or of all."""
+        """One round: measurement -> ns, of `known` packets, `new` packets, or all."""
         found: dict[str, float] = {}
         for family in (4, 6):
             for what, there, port in (("", B, 80), (" Service", VIP, PORT)):
@@ -117,7 +117,7 @@ class Bed:
         return found
 
     def _frame(self, pod: str, there: Host, payload: Payload, family: int) -> bytes:
-        """To the gateway of the pod, as only that is handed over."""
+        """A frame to the pod's gateway: only such frames use the fast path."""
         gateway = Host(self.gateways[pod], there.ip4, there.ip6)
         return frame(HOSTS[pod], gateway, payload, family=family)
 
@@ -126,7 +126,7 @@ class Bed:
         return self.port
 
     def _shake_hands(self, there: Host, port: int, back: int, family: int) -> None:
-        """Through both hooks, as the stack brings what is not yet handed over."""
+        """Send the handshake through both hooks, as on the stack path."""
         for sender, receiver, packet in (
             ("a", "b", self._frame("a", there, tcp(1000, port, SYN), family)),
             ("b", "a", self._frame("b", A, tcp(back, 1000, SYN | ACK), family)),
@@ -185,7 +185,7 @@ def _counted(program: int, packets: list[bytes], device: int) -> float:
 
 
 def _repeated(program: int, packet: bytes, device: int) -> float:
-    """Nanoseconds of a run, the least of many calls: nothing else can be shorter."""
+    """Nanoseconds of a run: the minimum of many calls."""
     run = bpf_syscall.TestRun(program)
     found = []
     for _ in range(CALLS):
@@ -239,7 +239,7 @@ def _compile(source: Path, target: Path) -> None:
 
 
 def main() -> None:
-    """A round for each line that comes in, of what it says."""
+    """Measure one round for each line of standard input, of the packets that it names."""
     pin_to_one_cpu()
     with _bed() as bed:
         for line in sys.stdin:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a verdict costs: `python tests/bench/policy.py [--sizes 1,10,...] [--json FILE] [--plot PREFIX]`.
+"""Cost of a verdict: `python tests/bench/policy.py [--sizes 1,10,...] [--json FILE] [--plot PREFIX]`.
 
 Verdict ns, net of a program that only fetches the flow, over the number of rules on one endpoint and
 their kind (`policy_cases.py`), for this project's two backends, a build of generic tries, and linear
@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> int:
 
 
 def machine() -> dict[str, str]:
-    """What this ran on."""
+    """The machine and kernel of this run."""
     model = next(
         (line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
          if line.startswith("model name")), "")  # fmt: skip
@@ -111,7 +111,7 @@ def measured(case: BenchCase, rounds: int, without: list[str], bpffs: Path) -> l
 def contenders_of(
     case: BenchCase, without: list[str], bpffs: Path, held: ExitStack
 ) -> tuple[list[Contender], dict[str, str]]:
-    """Those that could be built, and why others could not."""
+    """The builds that succeeded, and the reasons why others failed."""
     decided = decide(case)
     makers = {
         "c": lambda: ours(case, decided, "c", bpffs, held),
@@ -155,7 +155,7 @@ def repeat_of(case: BenchCase, contender: Contender) -> int:
 def net_ns(
     contender: Contender, pair: tuple[int, int], mask: int, washes: int, repeat: int
 ) -> float:
-    """Nanoseconds of a verdict without those of its baseline, one right after the other."""
+    """Nanoseconds of a verdict minus those of its baseline, measured in succession."""
     least = []
     for program in pair:
         contender.set_flows(mask, washes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contenders: one rule set as each of them would hold it, loaded and ready to be asked.
+"""The compared builds: each holds the same rule set, loaded and ready for lookups.
 
 `c` and `llvm` are this project's backends, by the real pipeline from YAML on; `generic` is tries of
 identities and of allowed traffic, `linear` is rule code one rule after the other, both written for this
@@ -50,7 +50,7 @@ SEED = 1
 
 @dataclass
 class Contender:
-    """A loaded build. `programs`: what is asked (`known`, `looked up`) -> program and baseline."""
+    """A loaded build. `programs`: measurement (`known`, `looked up`) -> program and baseline."""
 
     name: str
     loaded: Loaded

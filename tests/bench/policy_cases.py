@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rule sets for the policy benchmark: N rules on one endpoint, and flows that meet all of them alike.
 
-`selectors`: each rule names the pods of an app of its own; `cidrs`: a /24 of its own; `ports`: anyone,
+`selectors`: each rule names the pods of an app of its own; `cidrs`: a /24 of its own; `ports`: any peer,
 three ports of its own; `mixed`: selectors and CIDRs in turn, and every fiftieth rule is for ports alone.
 Every rule has a port. One flow in five asks for the next port, and is denied unless another rule
 allows it.
@@ -49,7 +49,7 @@ class BenchFlow:
 
 @dataclass(frozen=True)
 class BenchCase:
-    """Rules of one kind, and flows drawn uniformly from what they name."""
+    """Rules of one kind, and flows drawn uniformly from the values that they name."""
 
     kind: str
     rules: tuple[Rule, ...]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linear rule code, assembled: one rule after the other, the first that matches allows.
+"""Linear rule code in assembly: rules in order, and the first matching rule allows.
 
 For each rule: the network by mask and comparison, or the set of a selector by a lookup in a trie; then
 the port range. Long chains are cut into programs that tail call the next. Instructions are those of

@@ -37,7 +37,7 @@ Stages = dict[str, dict[str, float]]
 
 @contextmanager
 def stage(name: str, stages: Stages) -> Iterator[None]:
-    """Measure what is done inside: CPU seconds, and the peak of resident memory in MB."""
+    """Measure the body: CPU seconds, and the peak of resident memory in MB."""
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak of what was before
     start = time.process_time()
     with collector_relaxed():
@@ -82,7 +82,7 @@ _Plain = _dumper()
 
 
 def measure(folder: Path, task: str) -> dict[str, Any]:
-    """Read the sides and answer, in this process; the stages and what came out."""
+    """Read the sides and compare them in this process; the stages and the result."""
     stages: Stages = {}
     answers = {CHECK: _check, SYMBOLIC: _symbolic, LIST: _list}
     return {"stages": stages, **answers.get(task, _diff)(folder, stages)}
@@ -189,7 +189,7 @@ def _list(folder: Path, stages: Stages) -> dict[str, Any]:
 
 
 def in_a_process(folder: Path, task: str) -> dict[str, Any]:
-    """Measure in a fresh process: one size leaves nothing behind for the next."""
+    """Measure in a fresh process, so that no size affects the next."""
     command = [sys.executable, __file__, "--measure", str(folder), task]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
@@ -212,7 +212,7 @@ def run_peer(peer: str, folder: Path) -> dict[str, Any]:
 
 
 def _waited(started: subprocess.Popen[bytes]) -> tuple[str, resource.struct_rusage]:
-    """How the process ended and what it used; one that takes too long is stopped."""
+    """The exit status and resources of the process, which is stopped at the time limit."""
     end = time.monotonic() + PEER_LIMIT
     while True:
         pid, status, usage = os.wait4(started.pid, os.WNOHANG)
@@ -284,7 +284,7 @@ def line(cells: tuple[str, ...]) -> str:
 
 
 def main() -> None:
-    """Print the table as it grows, and write JSON where asked."""
+    """Print each row of the table at once, and write JSON if requested."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sizes", nargs="*", type=int, default=SIZES)
     parser.add_argument("--task", action="append", choices=TASKS, help="only these")

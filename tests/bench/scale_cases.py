@@ -78,7 +78,7 @@ def _range(start: int, end: int) -> dict[str, Any]:
 
 
 def one_rule_changed(policies: Objects, seed: int = 1) -> Objects:
-    """One rule of a NetworkPolicy allows one network more, which nothing else names."""
+    """One rule of a NetworkPolicy allows one more network, which no other rule names."""
     changed = copy.deepcopy(policies)
     _, direction, rule = random.Random(seed).choice(list(_rules(changed)))
     rule["from" if direction == "ingress" else "to"].append({"ipBlock": {"cidr": OPENED}})
@@ -98,7 +98,7 @@ def refactored(policies: Objects, seed: int = 1) -> Objects:
 
 
 def refactored_with_a_slip(policies: Objects, seed: int = 1) -> Objects:
-    """The refactored policies, and one of those that were split off allows one network more."""
+    """The refactored policies, where one of the split policies allows one more network."""
     return one_rule_changed(refactored(policies, seed), seed)
 
 
@@ -153,7 +153,7 @@ def _split(policy: dict[str, Any]) -> Objects:
 
 
 def _halves(port: dict[str, Any]) -> tuple[dict[str, Any], ...]:
-    """A range of two ports or more in two halves; nothing for anything else."""
+    """A range of two ports or more in two halves; none for other ports."""
     low, high = port["port"], port.get("endPort")
     if high is None or high <= low:
         return ()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command in this process: what it says and its exit code, as of a process of its own.
+"""Run the command in this process, with the output and exit code of a separate process.
 
 A process of its own compiles the hooks anew, four seconds that say nothing about most tests.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The benchmark of diff and check runs, and its changes of policies mean what they are said to mean."""
+"""The benchmark of diff and check runs, and its policy changes have their documented effect."""
 
 import json
 import subprocess

@@ -55,7 +55,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
-    """Whatever Python's hashes are. LLVM is of this process, and its bundles have the C, too."""
+    """Hash seeds of Python differ. LLVM runs in this process, and its bundles have the C, too."""
     arguments = ("-f", "examples/online-shop/policies", "--cluster", "examples/online-shop/cluster")
     arguments += ("--backend", "llvm")
     for name, seed in (("one", "1"), ("two", "2")):
@@ -64,7 +64,7 @@ def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
     assert tree(tmp_path / "one") == tree(tmp_path / "two")
 
 
-def test_the_bundle_says_what_is_in_it(tmp_path: Path) -> None:
+def test_the_manifest_lists_the_contents_of_the_bundle(tmp_path: Path) -> None:
     out = tmp_path / "bundle"
     done = policyc("compile", "-f", str(SHOP / "policies"), "--cluster", str(SHOP / "cluster"),
                    "-o", str(out), "--format", "json")  # fmt: skip
@@ -102,7 +102,9 @@ def test_a_bundle_replaces_an_older_one(policies: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("made", ["folder", "file", "other json"])
-def test_what_is_no_bundle_is_never_replaced(policies: Path, tmp_path: Path, made: str) -> None:
+def test_a_directory_without_a_bundle_is_never_replaced(
+    policies: Path, tmp_path: Path, made: str
+) -> None:
     out = tmp_path / "out"
     if made == "file":
         out.write_text("precious")
@@ -167,9 +169,7 @@ def test_every_stage_can_be_read(policies: Path, stage: str) -> None:
 
 
 @pytest.mark.parametrize("tool", ["/bin/false", "no program", "relative"])
-def test_a_clang_that_is_none_is_told_in_one_line(
-    policies: Path, tmp_path: Path, tool: str
-) -> None:
+def test_a_wrong_clang_is_reported_in_one_line(policies: Path, tmp_path: Path, tool: str) -> None:
     if tool == "no program":
         made = tmp_path / "tool"
         made.write_bytes(b"\x00\x01")
@@ -188,7 +188,7 @@ def test_a_clang_that_is_none_is_told_in_one_line(
     assert not (tmp_path / "b").exists()
 
 
-def test_behind_a_link_the_bundle_is_replaced_and_the_link_stays(
+def test_a_bundle_behind_a_link_is_replaced_and_the_link_kept(
     policies: Path, tmp_path: Path
 ) -> None:
     real, link = tmp_path / "v1", tmp_path / "current"
@@ -206,7 +206,9 @@ def test_a_target_that_may_not_be_looked_at_is_named(
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700 if os.geteuid() == 0 else 0)
     arguments = ["compile", "-f", str(policies), "-o"]
-    assert run([*arguments, str(tmp_path / "open")]) == 0  # nobody may not read this checkout
+    assert (
+        run([*arguments, str(tmp_path / "open")]) == 0
+    )  # the user `nobody` may not read this checkout
     me = os.geteuid()
     os.seteuid(65534 if me == 0 else me)
     try:

@@ -73,7 +73,7 @@ def forbid(monkeypatch: pytest.MonkeyPatch, module: object, name: str) -> None:
     monkeypatch.setattr(module, name, refuse)
 
 
-def test_the_second_run_asks_neither_z3_nor_clang(
+def test_the_second_run_uses_neither_z3_nor_clang(
     small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = ("--cache", str(small / "cache"))
@@ -131,7 +131,7 @@ def test_damaged_entries_are_made_again(small: Path, damage: bytes) -> None:
 def test_a_wrong_decision_is_not_proved_by_a_cache(
     small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The cache has the honest run's questions; those of a wrong table are others."""
+    """The cache has the questions of the correct run. A wrong table has other questions."""
     from dataclasses import replace
 
     from policyc.compiler.driver.compile import compile as driver
@@ -154,7 +154,7 @@ def test_a_wrong_decision_is_not_proved_by_a_cache(
     assert not (small / "two").exists()
 
 
-def test_a_cache_that_cannot_be_used_is_said_before_any_work(
+def test_an_unusable_cache_is_reported_before_any_work(
     small: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (small / "file").write_text("")
@@ -165,9 +165,7 @@ def test_a_cache_that_cannot_be_used_is_said_before_any_work(
     assert not (small / "one").exists()
 
 
-def test_a_place_where_nobody_may_write_is_said(
-    small: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unwritable_cache_is_reported(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["compile", "-f", str(small / "p.yaml"), "-o", str(small / "one")]
     assert run([*arguments, "--cache", "/proc/self/cache"]) == 2  # not even root may
     assert "PC0913" in capsys.readouterr().err

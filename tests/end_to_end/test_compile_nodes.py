@@ -85,7 +85,7 @@ def test_each_node_has_a_bundle_that_can_be_read_and_copied_alone(
         jsonschema.validate(json.loads((copy / "manifest.json").read_text()), schema("bundle-v1"))
 
 
-def test_equal_files_are_there_once(all_nodes: Path) -> None:
+def test_equal_files_are_stored_once(all_nodes: Path) -> None:
     objects = all_nodes / "objects" / "sha256"
     for path in objects.iterdir():
         assert hashlib.sha256(path.read_bytes()).hexdigest() == path.name
@@ -96,7 +96,7 @@ def test_equal_files_are_there_once(all_nodes: Path) -> None:
 
 
 @pytest.mark.parametrize("node", NODES)
-def test_a_node_alone_is_what_it_is_among_all(
+def test_a_bundle_of_one_node_equals_its_bundle_among_all_nodes(
     cluster: Path, all_nodes: Path, tmp_path: Path, node: str
 ) -> None:
     assert compiled(cluster, tmp_path / "one", "--node", node) == 0
@@ -149,7 +149,7 @@ def test_the_bundle_of_another_node_is_not_loaded(
     assert "the bundle is for the node node-a" in capsys.readouterr().err
 
 
-def test_the_json_is_what_its_schema_says(
+def test_the_json_matches_its_schema(
     cluster: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert compiled(cluster, tmp_path / "out", "--all-nodes", "--format", "json") == 0
@@ -174,7 +174,7 @@ def test_the_json_is_what_its_schema_says(
         (["--all-nodes", "--executor", "ssh://somewhere"], "expected dask://HOST:PORT"),
     ],
 )
-def test_what_cannot_be_meant_is_said(
+def test_contradictory_options_are_reported(
     cluster: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -195,7 +195,7 @@ def test_what_cannot_be_meant_is_said(
         (["--all-nodes", "--emit", "c", "--cluster", "cluster.yaml"], "--all-nodes needs -o DIR"),
     ],
 )
-def test_options_that_are_missing_are_said(
+def test_missing_options_are_reported(
     cluster: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -220,7 +220,7 @@ def test_a_cluster_without_nodes_has_no_bundles(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_node_name_that_leads_elsewhere_is_refused(
+def test_a_node_name_with_a_path_is_refused(
     cluster: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = (cluster / "cluster.yaml").read_text().replace("nodeName: node-a", "nodeName: ../../x")
@@ -231,7 +231,7 @@ def test_a_node_name_that_leads_elsewhere_is_refused(
     assert not (tmp_path / "deep").exists()
 
 
-def test_what_is_no_directory_of_node_bundles_is_not_replaced(
+def test_a_directory_without_node_bundles_is_not_replaced(
     cluster: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "precious").write_text("")
@@ -240,7 +240,7 @@ def test_what_is_no_directory_of_node_bundles_is_not_replaced(
     assert [path.name for path in tmp_path.iterdir()] == ["precious"]
 
 
-def test_a_part_that_is_not_the_wholes_is_a_bug_and_nothing_is_written(
+def test_a_node_bundle_that_differs_from_the_whole_is_an_internal_error(
     cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> list[Broken]:

@@ -52,7 +52,7 @@ def test_llvm_compiles_where_there_is_no_clang(tmp_path: Path) -> None:
     assert (again / "policy.bpf.o").read_bytes() == (out / "policy.bpf.o").read_bytes()
 
 
-def test_clang_that_is_missing_is_said_before_the_work(tmp_path: Path) -> None:
+def test_a_missing_clang_is_reported_before_the_work(tmp_path: Path) -> None:
     done = policyc("compile", *SHOP, "-o", str(tmp_path / "bundle"), PATH="/nonexistent")
     assert done.returncode == 3
     assert "clang is not installed" in done.stderr
@@ -62,7 +62,7 @@ def test_clang_that_is_missing_is_said_before_the_work(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("backend", "counters", "entries"), [
     ("c", "none", None), ("c", "packets", 2), ("c", "bytes", 4), ("llvm", "none", None),
     ("llvm", "bytes", 4)])  # fmt: skip
-def test_rules_are_counted_as_asked(
+def test_rule_counters_follow_the_option(
     tmp_path: Path, backend: str, counters: str, entries: int | None
 ) -> None:
     out = tmp_path / "bundle"
@@ -82,7 +82,7 @@ def test_llvm_counts_bytes_or_nothing(tmp_path: Path) -> None:
     assert "--rule-counters" in done.stderr
 
 
-def test_the_layout_is_explained_with_what_it_was_chosen_from() -> None:
+def test_explain_layout_shows_all_candidates() -> None:
     done = policyc("compile", *SHOP, "--explain-layout")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -109,18 +109,18 @@ def test_close_blocks_are_found_by_the_halves_of_an_address(tmp_path: Path) -> N
     assert "pc_search_fan(&pc_nodes, word, a & 0xffff, 0)" in done.stdout
 
 
-def test_what_the_policies_do_not_use_is_not_in_the_program(tmp_path: Path) -> None:
+def test_unused_features_are_not_in_the_program(tmp_path: Path) -> None:
     (tmp_path / "policy.yaml").write_text(DENY_ALL)
     done = policyc("compile", "-f", str(tmp_path / "policy.yaml"), "--emit", "c")
     assert done.returncode == 0, done.stderr
     code = done.stdout
-    assert "no policy says anything" in code, "egress is not decided"
+    assert "no policy applies" in code, "egress is not decided"
     for absent in ("pc_cells_eg", "pc_column4", "pc_column6", "pc_cidr", "pc_root4", "switch"):
         assert absent not in code
-    assert "#define PC_TOLD_APART 0x0 " in code, "nobody asks for ports"
-    assert "isolated by shop/closed" in code and "no policy names addresses" in code
+    assert "#define PC_TOLD_APART 0x0 " in code, "no rule reads ports"
+    assert "isolated by shop/closed" in code and "no rule distinguishes addresses" in code
     done = policyc("compile", "-f", str(tmp_path / "policy.yaml"), "--explain-layout")
-    assert "egress: no policy says anything, so nothing is looked up" in done.stdout
+    assert "egress: no policy applies, so there is no lookup" in done.stdout
 
 
 @pytest.mark.parametrize("options", [

@@ -125,7 +125,7 @@ def test_a_solver_that_gave_up_is_never_equal(policyc: Run) -> None:
 
 
 @pytest.mark.parametrize("solver", ["z3", "bitwuzla", "both"])
-def test_every_solver_says_the_same(policyc: Run, solver: str) -> None:
+def test_all_solvers_agree(policyc: Run, solver: str) -> None:
     assert policyc("diff", "old", "same", "--solver", solver)[0] == 0
     assert policyc("diff", "old", "narrow", "--solver", solver)[0] == 1
     pods = ("--cluster", "pods.yaml", "--audit")
@@ -167,7 +167,7 @@ def test_bad_input_is_exit_code_2(policyc: Run, arguments: tuple[str, ...]) -> N
     assert "Traceback" not in err
 
 
-def test_a_policy_that_is_wrong_is_told_with_its_place(policyc: Run) -> None:
+def test_an_invalid_policy_is_reported_with_its_position(policyc: Run) -> None:
     Path("wrong.yaml").write_text(POLICY.replace("podSelector: {m", "podSelectr: {m", 1))
     code, _, err = policyc("diff", "old", "wrong.yaml")
     assert code == 2
@@ -214,15 +214,15 @@ def test_the_other_solver_checks_a_certificate(policyc: Run, cluster: tuple[str,
 
 
 @pytest.mark.parametrize("style", ["text", "json"])
-def test_a_certificate_of_what_differs(policyc: Run, style: str) -> None:
+def test_a_certificate_of_differences(policyc: Run, style: str) -> None:
     code, out, _ = policyc("equiv", "old", "wide", "--format", style)
     assert code == 1
     assert "different" in out
 
 
 @pytest.mark.parametrize("command", ["equiv", "diff"])
-def test_a_solver_that_was_not_asked_is_not_named(policyc: Run, command: str) -> None:
-    """Of the same policies nothing is to be proved; of others a solver was asked."""
+def test_an_unused_solver_is_not_named(policyc: Run, command: str) -> None:
+    """Equal policies need no proof; other policies need a solver."""
     for other, is_asked in (("old", False), ("same", False), ("split", True)):
         code, out, _ = policyc(command, "old", other, "--format", "json")
         evidence = json.loads(out)["evidence"]
@@ -240,7 +240,7 @@ def test_a_certificate_without_goals_is_checked(policyc: Run) -> None:
     assert "solved by" not in out
 
 
-def test_nothing_stored_is_believed(policyc: Run) -> None:
+def test_stored_results_are_not_trusted(policyc: Run) -> None:
     found = certificate(policyc, "--cluster", "pods.yaml")
     assert found["obligations"]
     lies: list[Callable[[dict[str, Any]], object]] = [
@@ -303,7 +303,7 @@ def test_a_certificate_of_other_inputs_or_another_universe(policyc: Run) -> None
 @pytest.mark.parametrize(
     "text", ["{", "[]", "null", '{"schema": "policyc.dev/other/v1"}', "\udcff", ""], ids=repr
 )
-def test_what_is_no_certificate(policyc: Run, text: str) -> None:
+def test_invalid_certificates_are_refused(policyc: Run, text: str) -> None:
     Path("cert.json").write_bytes(text.encode(errors="surrogateescape"))
     code, _, err = policyc("equiv", "old", "old", "--check", "cert.json")
     assert code == 2
@@ -312,15 +312,15 @@ def test_what_is_no_certificate(policyc: Run, text: str) -> None:
     assert "certificate: it" in err, "it says what is wrong"
 
 
-def test_pods_that_are_on_one_side_only_are_told(policyc: Run) -> None:
+def test_pods_of_one_side_only_are_reported(policyc: Run) -> None:
     Path("fewer.yaml").write_text(PODS.split("\n---\n")[0])
     given = ("--cluster-old", "pods.yaml", "--cluster-new", "fewer.yaml")
     code, out, _ = policyc("diff", "old", "moved", *given)
-    assert code == 0  # nobody who is on both sides may reach it, before or after
+    assert code == 0  # no pod of both sides may reach it, before or after
     assert "not compared: shop/web" in out
 
 
-def test_a_pod_that_joins_the_network_of_its_host_is_told(policyc: Run) -> None:
+def test_a_pod_that_becomes_host_networked_is_reported(policyc: Run) -> None:
     Path("host.yaml").write_text(PODS.replace("{containers", "{hostNetwork: true, containers", 1))
     given = ("--cluster-old", "pods.yaml", "--cluster-new", "host.yaml")
     _, out, _ = policyc("diff", "old", "old", *given)

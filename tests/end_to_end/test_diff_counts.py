@@ -75,7 +75,7 @@ def kinds(found: Any) -> list[str]:
 
 @UNIVERSES
 @pytest.mark.parametrize("style", ["text", "markdown"])
-def test_what_opens_does_not_crowd_out_what_closes(
+def test_opened_flows_do_not_hide_closed_flows(
     cluster: tuple[str, ...], style: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     out = said(capfd, "diff", "old.yaml", "new.yaml", *cluster, "--format", style)
@@ -131,7 +131,7 @@ def test_a_search_that_stops_gives_a_lower_bound(
     assert found["omitted"] == 8
 
 
-def test_a_search_that_stops_says_so_where_all_that_was_counted_is_shown(
+def test_a_stopped_search_is_reported_even_if_all_counts_are_shown(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(driver, "MOST_COUNTED", 1)
@@ -155,7 +155,7 @@ def test_an_undecided_diff_claims_no_total(
 
 
 @UNIVERSES
-def test_equiv_counts_what_it_does_not_show(
+def test_equiv_counts_differences_that_it_does_not_show(
     cluster: tuple[str, ...], capfd: pytest.CaptureFixture[str]
 ) -> None:
     sides = ("equiv", "old.yaml", "new.yaml", *cluster)

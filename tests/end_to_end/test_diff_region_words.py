@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The services of a symbolic region are such as its ends can ask for."""
+"""The services of a symbolic region are possible between its ends."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ spec:
 """
 
 
-def test_a_block_of_ipv4_is_not_said_to_lose_icmpv6(
+def test_a_region_of_an_ipv4_block_has_no_icmpv6(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"

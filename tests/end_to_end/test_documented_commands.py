@@ -38,7 +38,7 @@ class Shown:
 
     @property
     def words(self) -> list[str]:
-        """Without what a shell does, and with all that is optional."""
+        """The words of a command, without shell syntax and with all optional arguments."""
         line = re.sub(r"<\([^)]*\)", "STREAM", self.line).replace("...", "")
         line = re.sub(r"(?<=\w)\|[\w|]+", "", re.sub(r"[\[\]]", " ", line))
         line = re.sub(r"\bN\b", "1", line)
@@ -108,7 +108,7 @@ def drop(path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository with what the pages name: policies, a cluster, two versions, intents."""
+    """A repository with the files that the pages name: policies, a cluster, two versions, intents."""
     folder = tmp_path_factory.mktemp("repository")
     shutil.copytree(ROOT / "examples", folder / "examples")
     shop = folder / "examples" / "online-shop"
@@ -135,8 +135,10 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_what_needs_no_node_runs(page: Path, repository: Path, tmp_path: Path) -> None:
-    """In order: later commands of a page read what earlier ones wrote."""
+def test_documented_commands_without_a_node_run(
+    page: Path, repository: Path, tmp_path: Path
+) -> None:
+    """In order: later commands of a page read output of earlier ones."""
     shutil.copytree(repository, tmp_path / "here")
     shutil.copytree(repository, tmp_path / "ordinary")
     for extra in ("examples", "old", "new", "calico", "cluster", "before.yaml", "after.yaml"):

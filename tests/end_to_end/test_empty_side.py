@@ -30,7 +30,7 @@ def test_the_first_policy_and_the_last(
     assert "warning[PC0103]" in out.err
 
 
-def test_a_directory_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_directory_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "policy.yaml").write_text(POLICY)
     assert run(["diff", str(tmp_path / "nowhere"), str(tmp_path)]) == 2
 
@@ -61,7 +61,7 @@ def test_two_sides_without_policies_are_an_error(
         ("verify", "--intents", "INTENTS"),
     ],
 )
-def test_what_is_judged_must_have_a_policy(
+def test_inputs_without_a_policy_are_refused(
     command: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = {"CLUSTER": "pods.yaml", "INTENTS": "all.intent"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Input that somebody else wrote cannot act on the terminal, the log or the page that shows it."""
+"""Untrusted input cannot act on the terminal, the log or the page that shows it."""
 
 import json
 import os
@@ -121,9 +121,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
-def test_an_error_shows_nothing_that_acts(
-    command: tuple[str, ...], policyc: Run, tmp_path: Path
-) -> None:
+def test_an_error_is_escaped(command: tuple[str, ...], policyc: Run, tmp_path: Path) -> None:
     """Every kind of free text at once, each in a file whose name has it, too."""
     for what, text in WRONG.items():
         (tmp_path / f"bad/{what}\n::warning::{what}\x1b\u202e.yaml").write_text(text)
@@ -137,7 +135,7 @@ def test_an_error_shows_nothing_that_acts(
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_what_is_escaped_can_be_read(what: str, policyc: Run, tmp_path: Path) -> None:
+def test_escaped_output_is_readable(what: str, policyc: Run, tmp_path: Path) -> None:
     (tmp_path / "bad/a.yaml").write_text(WRONG[what])
     done = policyc("compile", "-f", "bad", "--emit", "policy-ir")
     assert done.returncode == 2
@@ -145,7 +143,7 @@ def test_what_is_escaped_can_be_read(what: str, policyc: Run, tmp_path: Path) ->
     assert r"\u202e" in done.stderr.decode()
 
 
-def test_a_kind_that_would_begin_a_command(policyc: Run, tmp_path: Path) -> None:
+def test_a_kind_that_looks_like_a_log_command_is_escaped(policyc: Run, tmp_path: Path) -> None:
     (tmp_path / "bad/a.yaml").write_text(
         'apiVersion: example.com/v1\nkind: "A\\n::error::x"\nmetadata: {name: x}\n'
     )
@@ -211,9 +209,7 @@ RESULTS: dict[str, tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize("command", RESULTS.values(), ids=RESULTS)
-def test_a_result_shows_nothing_that_acts(
-    command: tuple[str, ...], policyc: Run, tmp_path: Path
-) -> None:
+def test_a_result_is_escaped(command: tuple[str, ...], policyc: Run, tmp_path: Path) -> None:
     """Right policies, in a file whose name acts, with comments that do."""
     text = POLICY.replace("{}}]}", "{matchLabels: {app: cache}}}]}")
     name = "bad/a\n::error::x\r\x1b[2J\u202e##[error].yaml"
@@ -231,7 +227,7 @@ def test_json_has_the_true_values(policyc: Run, tmp_path: Path) -> None:
     assert {each["file"] for each in found["diagnostics"]} == {"bad/a\n\u202e\x7f##[b].yaml"}
 
 
-def test_fmt_leaves_the_data_as_it_is(policyc: Run, tmp_path: Path) -> None:
+def test_fmt_does_not_change_data(policyc: Run, tmp_path: Path) -> None:
     text = INTENT.replace("name: ends", f'name: ends, annotations: {{a: {QUOTED}, "b": "  ::x::"}}')
     (tmp_path / "bad/a.yaml").write_text(text.replace("from pod", "from   pod"))
     assert_harmless(shown(policyc("fmt", "--diff", "bad")))

@@ -53,6 +53,6 @@ def test_a_difference_is_shown_and_is_exit_code_one(
     assert "expected denied" in out
 
 
-def test_the_lab_asks_for_a_cluster(capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_lab_requires_a_cluster(capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["lab", "-f", str(SHOP / "policies")]) == 2
     assert "--cluster" in capfd.readouterr().err

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Directories that somebody else wrote: links out of them, FIFOs and devices are refused, never read."""
+"""Untrusted directories: links out of them, FIFOs and devices are refused and never read."""
 
 import os
 import socket
@@ -211,7 +211,7 @@ def test_pipes_on_the_command_line_are_read(policyc: Run, tmp_path: Path) -> Non
     assert (done.returncode, done.stdout.count("shop/a")) == (0, 1)
 
 
-def test_a_configuration_that_nobody_named_is_no_link(policyc: Run, tmp_path: Path) -> None:
+def test_a_default_configuration_may_not_be_a_link(policyc: Run, tmp_path: Path) -> None:
     (tmp_path / ".policyc.yaml").symlink_to("/proc/self/environ")
     done = policyc("check", "-f", "given")
     assert done.returncode == 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules that are not fully understood, through every command that answers about policies.
+"""Opaque rules, through every command that answers about policies.
 
 Two policies that ask for other domain names were "equal, certified by Z3", a rule with domain names was
 "to be removed, proved", and `convert` left it out.
@@ -106,7 +106,7 @@ def test_every_format_names_the_rule(policyc: Run, form: str) -> None:
     assert "undecided" in out
 
 
-def test_the_document_of_a_diff_has_what_may_differ(policyc: Run) -> None:
+def test_json_of_a_diff_has_possible_differences(policyc: Run) -> None:
     found = document(policyc("diff", "github", "evil", "--format", "json")[1], "diff-v1")
     assert found["result"] == "undecided" and not found["differences"]
     assert {each["kind"] for each in found["possible"]} == {"widened", "narrowed"}
@@ -148,7 +148,7 @@ def test_a_certain_difference_is_one_beside_undecided_ones(
     assert policyc("equiv", old, new, *over)[0] == 1
 
 
-def test_what_the_domain_may_resolve_to_is_undecided(policyc: Run) -> None:
+def test_addresses_that_a_domain_may_resolve_to_are_undecided(policyc: Run) -> None:
     """The new block is opened but for TCP 443, where the shared rule may have allowed it before."""
     code, out, _ = policyc("diff", "github", "with-address", "--format", "json")
     found = document(out, "diff-v1")
@@ -160,7 +160,7 @@ def test_what_the_domain_may_resolve_to_is_undecided(policyc: Run) -> None:
 @pytest.mark.parametrize(
     ("fail_on", "code"), [("any", 3), ("widened", 3), ("narrowed", 3), ("none", 0)]
 )
-def test_fail_on_counts_what_may_be(policyc: Run, fail_on: str, code: int) -> None:
+def test_fail_on_counts_possible_differences(policyc: Run, fail_on: str, code: int) -> None:
     assert policyc("diff", "github", "evil", "--fail-on", fail_on)[0] == code
 
 
@@ -174,7 +174,7 @@ def test_check_calls_no_opaque_rule_useless(policyc: Run, over: tuple[str, ...])
 
 
 @universes
-def test_check_finds_what_is_useless_under_every_reading(
+def test_check_finds_rules_that_are_useless_under_every_reading(
     policyc: Run, over: tuple[str, ...]
 ) -> None:
     _, out, _ = policyc("check", "-f", "db-twice", *over, "--format", "json")
@@ -232,7 +232,7 @@ def test_intents(
     assert found["opaque"][0]["place"]["path"] == "spec.egress[0]"
 
 
-def test_eval_is_unknown_where_it_depends_on_the_rule(policyc: Run) -> None:
+def test_eval_is_unknown_if_the_verdict_depends_on_the_rule(policyc: Run) -> None:
     given = ("eval", "-f", "github", "--cluster", "cluster.yaml", "--format", "json")
     code, out, err = policyc(*given, "shop/web", "203.0.113.9", "tcp/443")
     found = document(out, "eval-answer-v1")
@@ -268,7 +268,7 @@ def test_convert_refuses(policyc: Run) -> None:
     assert f"with-db/policy.yaml:7:5: error[PC1702]: {RULE} uses domain names" in err
 
 
-def test_a_bundle_keeps_what_it_did_not_understand(policyc: Run) -> None:
+def test_a_bundle_keeps_opaque_rules(policyc: Run) -> None:
     assert policyc("compile", "-f", "github", "-o", "bundle")[0] == 0
     assert policyc("diff", "bundle", "github")[0] == 0
     assert policyc("diff", "bundle", "evil")[0] == 3

@@ -88,7 +88,7 @@ def test_a_diff_of_the_work_tree(policyc: Run, tmp_path: Path) -> None:
     "command",
     [("check", "-f", "."), ("check", "-f", "git:main"), ("compile", "-f", ".", "-o", "b")],
 )
-def test_one_line_counts_what_is_passed_over(policyc: Run, command: tuple[str, ...]) -> None:
+def test_one_line_counts_skipped_files(policyc: Run, command: tuple[str, ...]) -> None:
     code, _, err = policyc(*command)
     assert code == 0
     assert err.count("note[PC0133]") == 1
@@ -106,7 +106,7 @@ def test_one_line_counts_what_is_passed_over(policyc: Run, command: tuple[str, .
         ("[{'apiVersion': 'v1', 'kind': 'Pod'}]\n", "found a list"),
     ],
 )
-def test_what_is_nearly_an_object_is_an_error(
+def test_an_incomplete_object_is_an_error(
     policyc: Run, tmp_path: Path, wrong: str, missing: str
 ) -> None:
     (tmp_path / "policies/wrong.yaml").write_text(wrong)

@@ -72,7 +72,7 @@ def copied(proven: Proven, tmp_path: Path) -> Path:
 
 
 def sealed(bundle: Path, change: Callable[[dict[str, Any]], None] = lambda _: None) -> None:
-    """Make the digests those of what is there: they are integrity, and no evidence."""
+    """Recompute the digests, which show integrity and prove nothing."""
     path = bundle / "manifest.json"
     manifest = json.loads(path.read_text())
     change(manifest)
@@ -94,7 +94,7 @@ def faults(found: dict[str, Any]) -> list[str]:
     return [fault for part in found["parts"] for fault in part["faults"]]
 
 
-def test_the_bundle_says_what_was_proved(proven: Proven) -> None:
+def test_proof_json_lists_proved_parts(proven: Proven) -> None:
     proof = json.loads((proven.bundle / "proof.json").read_text())
     schema = json.loads((SCHEMAS / "proof-v1.schema.json").read_text())
     jsonschema.Draft202012Validator(schema).validate(proof)
@@ -117,7 +117,7 @@ def test_the_same_bytes_come_again(proven: Proven, tmp_path: Path) -> None:
         assert (out / name).read_bytes() == (proven.bundle / name).read_bytes(), name
 
 
-def test_a_bundle_without_proof_says_so(proven: Proven, tmp_path: Path) -> None:
+def test_a_bundle_without_proof_is_marked_not_asked(proven: Proven, tmp_path: Path) -> None:
     out = tmp_path / "plain"
     assert run(["compile", "-f", str(proven.policies), "-o", str(out), "--no-prove"]) == 0
     assert json.loads((out / "manifest.json").read_text())["proof"]["bytecode"] == "not asked"
@@ -150,7 +150,7 @@ def test_paths_do_not_matter(
     assert (code, found["result"]) == (0, "proved")
 
 
-def test_other_policies_are_told(
+def test_other_policies_are_reported(
     proven: Proven, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     other = tmp_path / "policies.yaml"
@@ -246,7 +246,7 @@ def test_hooks_are_those_of_this_release(
 def test_another_program_is_executed(
     proven: Proven, copied: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The program of other policies, whose code differs: it does not do what this plan says."""
+    """The program of other policies has other code and does not follow this plan."""
     other, out = tmp_path / "other.yaml", tmp_path / "other"
     other.write_text(
         POLICY.replace("[Ingress]", "[Egress]")
@@ -261,7 +261,7 @@ def test_another_program_is_executed(
 
 
 @pytest.mark.parametrize("size", [0, 100, 3000])
-def test_what_is_no_object_is_refuted(
+def test_a_file_that_is_not_an_object_is_refuted(
     proven: Proven, copied: Path, size: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = copied / "policy.bpf.o"
@@ -346,7 +346,7 @@ def test_a_node_s_bundle_is_for_that_node(
     assert "it was made for node a" in capfd.readouterr().err
 
 
-def test_what_has_no_model_is_not_written(
+def test_with_prove_an_unprovable_program_is_not_written(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "rejecting.yaml").write_text(REJECTING)
@@ -415,7 +415,7 @@ def signed_once(
     keys: dict[str, tuple[Path, Path]],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
-    """The bundle with its proof signed. For a signature everything is proved anew."""
+    """The bundle with its proof signed. Signing proves everything again."""
     bundle = Path(shutil.copytree(proven.bundle, tmp_path_factory.mktemp("signed") / "bundle"))
     assert run([*proven.arguments(bundle), "--sign", str(keys["ours"][0])]) == 0
     return bundle
@@ -443,7 +443,7 @@ def test_a_signed_proof_is_taken(
     assert NEXT in capfd.readouterr().err
 
 
-def test_the_proof_of_others_is_not_taken(
+def test_a_proof_signed_by_an_unknown_key_is_refused(
     signed: Path, keys: dict[str, tuple[Path, Path]], capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert loaded(signed, "--require-proof", str(keys["theirs"][1])) == 2
@@ -503,7 +503,7 @@ def test_a_forged_envelope_is_not_taken(
 
 
 @pytest.mark.parametrize("text", ["", "not JSON", "[]", '{"payload": 1}', '{"payloadType": "x"}'])
-def test_what_is_no_envelope_is_not_taken(
+def test_an_invalid_envelope_is_refused(
     signed: Path,
     keys: dict[str, tuple[Path, Path]],
     text: str,
@@ -550,7 +550,7 @@ def test_a_wrong_key_is_wrong_input(
     assert str(path) in capfd.readouterr().err
 
 
-def test_what_is_not_proved_is_not_signed(
+def test_an_unproved_bundle_is_not_signed(
     proven: Proven, copied: Path, keys: dict[str, tuple[Path, Path]]
 ) -> None:
     changed_word(copied / "seeds" / "pc_cells_in.bin", 0)

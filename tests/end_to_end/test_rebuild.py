@@ -30,7 +30,7 @@ Ways = list[Rebuilt | None]
 
 @pytest.fixture
 def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
-    """What the short way gave each time that it was tried."""
+    """The result of each attempted incremental build."""
     found: Ways = []
     honest = incremental.rebuild
 
@@ -87,7 +87,7 @@ def rules(policy: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
 
 
 def edit(rng: random.Random, policies: Policies) -> None:
-    """One random change of one policy, in which it mostly reads what is read already."""
+    """One random change of one policy, mostly with attributes that rules already read."""
     at = rng.randrange(len(policies))
     policy = policies[at] = copy.deepcopy(policies[at])
     key, its_rules = rng.choice(rules(policy))
@@ -238,14 +238,14 @@ def change(policies: Policies, how: str) -> None:
         "another order",
     ],
 )
-def test_what_the_short_way_does_not_know(project: Project, ways: Ways, how: str) -> None:
+def test_some_changes_need_a_full_build(project: Project, ways: Ways, how: str) -> None:
     change(project.policies, how)
     project.save()
     project.check()
     assert ways[0] is None
 
 
-def test_an_error_is_said_as_ever(
+def test_a_rebuild_reports_the_same_error(
     project: Project, ways: Ways, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = project.files("with")
@@ -261,7 +261,7 @@ def test_an_error_is_said_as_ever(
     assert ways == [None]
 
 
-def test_a_warning_is_said_as_ever(
+def test_a_rebuild_reports_the_same_warning(
     project: Project, ways: Ways, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, its_rules = rules(project.policies[4])[0]
@@ -279,7 +279,7 @@ def test_a_warning_is_said_as_ever(
 
 
 def without_types(policy: dict[str, Any]) -> None:
-    """Say nothing of the types of a policy with egress rules: that isolates for ingress as well."""
+    """Omit policyTypes of a policy with egress rules, which then isolates for ingress as well."""
     policy["spec"].pop("policyTypes")
     policy["spec"]["egress"] = policy["spec"].pop("ingress", None) or policy["spec"]["egress"]
     for rule in policy["spec"]["egress"]:
@@ -287,7 +287,7 @@ def without_types(policy: dict[str, Any]) -> None:
 
 
 def said_both_ways(project: Project, capsys: pytest.CaptureFixture[str]) -> str:
-    """What both ways say on standard error, which is the same; so are the bundles."""
+    """Standard error of an incremental and a full build: both are equal, and so are the bundles."""
     capsys.readouterr()
     assert project.run("with", "--cache", str(project.folder / "cache")) == 0
     said = capsys.readouterr().err
@@ -297,7 +297,7 @@ def said_both_ways(project: Project, capsys: pytest.CaptureFixture[str]) -> str:
     return said
 
 
-def test_warnings_of_documents_that_stay_are_said_where_they_are_now(
+def test_warnings_of_unchanged_documents_have_their_current_lines(
     tmp_path: Path, ways: Ways, capsys: pytest.CaptureFixture[str]
 ) -> None:
     project = Project(tmp_path, 12)
@@ -337,7 +337,7 @@ def test_a_warning_comes_and_goes_with_its_document(
     assert None not in ways
 
 
-def test_what_is_said_of_all_documents_together_takes_the_whole_way(
+def test_findings_about_all_documents_need_a_full_build(
     project: Project, ways: Ways, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A record is left only where each finding is that of a document alone."""
@@ -356,7 +356,7 @@ def test_what_is_said_of_all_documents_together_takes_the_whole_way(
     assert ways == [], "no record was left"
 
 
-def test_another_cluster_takes_the_whole_way(project: Project, ways: Ways) -> None:
+def test_another_cluster_needs_a_full_build(project: Project, ways: Ways) -> None:
     path = project.folder / "c.yaml"
     text = path.read_text()
     path.write_text(text.replace("tier: web", "tier: db", 1))
@@ -380,7 +380,7 @@ def test_files_that_are_not_taken_apart(
     assert ways == [None]
 
 
-def test_a_run_after_the_short_one_starts_from_the_same_record(
+def test_a_run_after_an_incremental_build_uses_the_same_record(
     project: Project, ways: Ways
 ) -> None:
     """The short way leaves no record: changes since the last whole run add up, and are few."""
@@ -408,13 +408,13 @@ def test_a_wrong_decision_is_not_believed(
     assert ways == [None], "the rows that changed are proved before anything is written"
 
 
-def test_a_cache_that_is_not_written_is_said(
+def test_an_unwritten_cache_is_reported(
     project: Project,
     ways: Ways,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """As on the whole way (PC0914): here what is proved anew cannot be kept."""
+    """As in a full build (PC0914): the new proofs cannot be stored."""
     for _, its_rules in rules(project.policies[2]):
         its_rules[0]["ports"] = [
             {"port": p, "protocol": t} for p in (1, 5, 9) for t in ("UDP", "TCP")
@@ -435,7 +435,7 @@ def test_a_cache_that_is_not_written_is_said(
 
 
 def test_documents_without_a_policy_move(project: Project, ways: Ways) -> None:
-    """Nothing of the last policy moves with them."""
+    """The last policy does not move with them."""
     text = (project.folder / "p.yaml").read_text()
     other = "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c\n"
     first, rest = text.split("---\n", 1)
@@ -464,7 +464,7 @@ def test_two_files_of_one_name_leave_no_record(tmp_path: Path, ways: Ways) -> No
 
 
 def test_a_stream_is_read_once(project: Project, ways: Ways) -> None:
-    """A FIFO, or standard input by its path, has nothing more to give the whole way."""
+    """A full build cannot read a FIFO, or standard input by its path, a second time."""
     path = project.folder / "p.yaml"
     text = path.read_text()
     path.unlink()
@@ -516,7 +516,7 @@ def test_aliases_are_counted_over_the_file(project: Project, ways: Ways) -> None
 
 
 def test_policies_in_the_cluster_are_read_with_it(project: Project, ways: Ways) -> None:
-    """They must be those that are given, however their kind is written."""
+    """They must equal the given policies, in any spelling of their kind."""
     path = project.folder / "c.yaml"
     one = yaml.safe_dump(project.policies[3]).replace(
         "kind: NetworkPolicy", 'kind: "Network\\x50olicy"'
@@ -529,7 +529,7 @@ def test_policies_in_the_cluster_are_read_with_it(project: Project, ways: Ways) 
     assert ways == [None, None]
 
 
-def test_an_error_is_said_before_a_missing_tool(
+def test_an_input_error_is_reported_before_a_missing_tool(
     project: Project, ways: Ways, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.policies[4]["spec"]["ingres"] = []
@@ -560,7 +560,7 @@ def test_a_row_that_was_left_out_stops_the_run(
     assert project.files("with") == before
 
 
-def test_a_damaged_record_is_none(project: Project, ways: Ways) -> None:
+def test_a_damaged_record_is_ignored(project: Project, ways: Ways) -> None:
     edit_port(project.policies[1])
     project.save()
     for path in (project.folder / "cache" / "v1").rglob("*"):

@@ -44,7 +44,7 @@ def lines() -> list[str]:
 
 
 def extras() -> set[str]:
-    """Those of the `pip install` line."""
+    """The extras of the `pip install` line."""
     (line,) = (line for line in lines() if line.startswith("pip install"))
     (requirement,) = map(Requirement, shlex.split(line)[2:])
     assert requirement.name == "policyc"
@@ -53,7 +53,7 @@ def extras() -> set[str]:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment without pip, with the wheel and what its extras ask for."""
+    """A virtual environment without pip, with the wheel and the requirements of its extras."""
     folder = tmp_path_factory.mktemp("environment")
     build = ["-m", "build", "--wheel", "--no-isolation", "-o", str(folder / "dist"), str(ROOT)]
     subprocess.run([sys.executable, *build], check=True, capture_output=True)
@@ -77,7 +77,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def needed(
     distribution: importlib.metadata.Distribution, wanted: set[str], seen: set[str]
 ) -> Iterator[str]:
-    """The distributions that one needs with some extras, and what these need, each once."""
+    """The distributions that one requires with some extras, directly or not, each once."""
     for text in distribution.requires or ():
         requirement = Requirement(text)
         marker = requirement.marker
@@ -115,7 +115,7 @@ def repository(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_steps_do_what_the_page_says(environment: Path, repository: Path) -> None:
+def test_the_steps_of_the_recipe_work(environment: Path, repository: Path) -> None:
     variables = {
         "PATH": f"{environment / 'bin'}:{os.environ['PATH']}",
         "HOME": str(repository),

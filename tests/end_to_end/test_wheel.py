@@ -45,7 +45,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(
     target: Path, *arguments: str, path: tuple[Path, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
-    """`policyc` from `target`, with nothing of this checkout in reach."""
+    """`policyc` from `target`, without access to this checkout."""
     code = "import sys; from policyc.compiler.cli.main import main; main(sys.argv[1:])"
     return subprocess.run(
         [sys.executable, "-S", "-c", code, *arguments],

@@ -80,7 +80,7 @@ def _lays_out_once(form: Callable[[bytes, str, Report], bytes | None], data: byt
 
 
 def _language(parse: Callable[[str], Parsed], lay_out: Callable[[str], str]) -> Target:
-    """What parses is laid out, parses as before, and is laid out as it is."""
+    """Valid input is formatted, parses to the same value, and is stable when formatted again."""
 
     def target(data: bytes) -> None:
         text = data.decode(errors="replace")

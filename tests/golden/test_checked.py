@@ -38,7 +38,7 @@ def checked(
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_written_is_found_and_nothing_else(
+def test_check_reports_exactly_the_written_findings(
     case: dict[str, Any], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     code, shown = checked(case, tmp_path, capfd)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is emitted for small policies is what the golden files hold, and what they hold compiles.
+"""The compiler emits the golden files for small policies, and the golden programs compile.
 
-`make golden` rewrites them; the difference is then read by whoever reviews the change.
+`make golden` rewrites the files; reviewers read the difference.
 """
 
 import shutil

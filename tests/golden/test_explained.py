@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `policyc explain` says of flows that need each of its sentences is what is written down.
+"""`policyc explain` prints the expected text for flows that need each of its sentences.
 
-`make golden` rewrites it; the difference is then read by whoever reviews the change.
+`make golden` rewrites the expected texts; reviewers read the difference.
 """
 
 import json
@@ -55,7 +55,7 @@ def test_an_explanation_in_words_is_as_written_down(
 
 
 @pytest.mark.parametrize("name", FLOWS)
-def test_an_explanation_as_json_is_valid_and_says_the_same(
+def test_a_json_explanation_is_valid_and_equals_the_text(
     name: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(HERE)
@@ -91,7 +91,7 @@ def test_every_rule_is_shown_on_request(
 
 
 @pytest.mark.parametrize("case", load_cases(), ids=lambda case: case.slug)
-def test_every_written_verdict_is_explained_by_what_decides_it(case: VerdictCase) -> None:
+def test_every_explanation_names_the_deciding_rule(case: VerdictCase) -> None:
     for expected in case.flows:
         made = explain(case.policies, expected.flow)
         assert made.verdict.action.is_deny == (expected.verdict == "deny"), case.title

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The written verdicts, asked of every engine below the reference semantics."""
+"""Every engine below the reference semantics gives the written verdicts."""
 
 import tempfile
 from collections.abc import Iterator

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The written verdicts, asked of compiled code: all but those that it leaves to the semantics."""
+"""Compiled code gives the written verdicts, except those that it leaves to the semantics."""
 
 import pytest
 

@@ -78,7 +78,7 @@ class VerdictCase:
 
 
 def engine_cases() -> tuple[VerdictCase, ...]:
-    """The cases that every engine can answer; host interfaces only where a case has some."""
+    """The cases that every engine can decide; without host interfaces, no node is under host policy."""
     return tuple(
         case if _has_hosts(case) else replace(case, policies=_without_hosts(case.policies))
         for case in load_cases()
@@ -110,7 +110,7 @@ def load_cases() -> tuple[VerdictCase, ...]:
 
 
 def deciders(verdict: Verdict) -> str:
-    """What a case's `by` says: names of policies, sorted, or `default`."""
+    """The `by` of a case: sorted names of policies, or `default`."""
     if verdict.action.is_deny:
         ends = [verdict.egress if verdict.egress.action.is_deny else verdict.ingress]
     else:
@@ -157,7 +157,7 @@ def _objects(written: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def cluster_objects(written: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Those that are no policies."""
+    """The objects that are not policies."""
     for name, labels in written.get("namespaces", {}).items():
         yield {"apiVersion": "v1", "kind": "Namespace", "metadata": _named(name, labels=labels)}
     for number, (name, pod) in enumerate(written.get("pods", {}).items(), start=1):
@@ -184,7 +184,7 @@ _BESIDE_SPEC = ("kind", "namespace", "name", "labels", "specs")
 
 
 def policy_object(policy: dict[str, Any]) -> dict[str, Any]:
-    """The object of a policy, or of what policies refer to."""
+    """The object of a policy, or an object that policies refer to."""
     version, kind = _type_of(policy.get("kind", "NetworkPolicy.networking.k8s.io"))
     spec = {k: v for k, v in policy.items() if k not in _BESIDE_SPEC}
     metadata = _named(

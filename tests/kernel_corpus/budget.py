@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of what every bundle costs each kernel's verifier, and the bounds that it gives.
+"""The verifier cost of every bundle on each kernel, and the bounds that follow from it.
 
 budget.json is what the last recording saw: per bundle why the compiler refuses it ("" if it does not),
 the bytes of its maps, and per program and kernel series the instructions after translation and those
@@ -24,7 +24,7 @@ COUNTS = ("instructions", "verified")
 
 
 def bound(most: int) -> int:
-    """What a recorded number may grow to: a tenth more, and for small ones a little besides."""
+    """The bound of a recorded number: a tenth more, plus a constant for small numbers."""
     return most + most // 10 + 64
 
 
@@ -83,7 +83,7 @@ def _row(name: str, built: Built, results: Iterable[Mapping[str, Any]]) -> dict[
 
 
 def write_table(table: Mapping[str, Any], path: Path = TABLE) -> None:
-    """One line a bundle, so that a change shows what it changes."""
+    """Write one line for each bundle, so that diffs are small."""
     rows = ",\n".join(
         f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in table["bundles"].items()
     )
@@ -95,7 +95,7 @@ def write_table(table: Mapping[str, Any], path: Path = TABLE) -> None:
 def findings(
     table: Mapping[str, Any], built: Built, results: Iterable[Mapping[str, Any]]
 ) -> list[str]:
-    """What is wrong with these results; empty if every bundle is within its bounds."""
+    """The faults in these results; empty if every bundle is within its bounds."""
     found = [text for name in built.what for text in _of_build(name, table["bundles"], built)]
     for result in results:
         found += _of_kernel(table["bundles"], built, result)

@@ -56,7 +56,7 @@ SOURCES = ("grammar", "ir", "compiler", "backends", "runtime/datapath")
 
 
 def build(cases: Sequence[CorpusCase], folder: Path) -> None:
-    """Make what is not there yet, on every core, the largest first."""
+    """Build missing bundles on every core, the largest first."""
     folder.mkdir(parents=True, exist_ok=True)
     by_size = sorted(cases, key=lambda case: len(json.dumps(case.policies)), reverse=True)
     todo = [case for case in by_size if not _is_there(case, folder)]
@@ -72,7 +72,7 @@ def _is_there(case: CorpusCase, folder: Path) -> bool:
 
 
 def _of(case: CorpusCase) -> str:
-    """What the bundle depends on, as a digest."""
+    """A digest of everything that the bundle depends on."""
     asked = case.diagrams and case.diagrams.value
     text = json.dumps(
         [case.policies, case.cluster, case.counters, case.node, asked], sort_keys=True

@@ -13,7 +13,7 @@ BUNDLES = {"": "bundle-c", " (llvm)": "bundle-llvm"}
 
 @dataclass(frozen=True)
 class CorpusCase:
-    """`cluster` empty: for whatever cluster. `name` is that of a folder with its bundles.
+    """`cluster` empty: without a cluster snapshot. `name` is that of a folder with its bundles.
 
     `counters` is what is counted for each rule (none, packets, bytes), `node` the node that the bundles
     are for, "" for every node. `diagrams` asks for a layout of long diagrams that would not be chosen.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All cases of the corpus, and those that every run of the tests takes."""
+"""All cases of the corpus, and the cases of every test run."""
 
 from tests.kernel_corpus.case import CorpusCase
 from tests.kernel_corpus.sizes import size_cases

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames for a bundle, and what the reference semantics says of each: for kernels without a compiler.
+"""Frames for a bundle, each with the verdict of the reference semantics: for kernels without a compiler.
 
 NAME/endpoints.json is for the loader; NAME/frames.json has `devices` and, per frame, the hook that
 decides it (`pc_from_pod` of the sender's device, else `pc_to_pod` of the receiver's), its bytes and the
@@ -34,7 +34,7 @@ CANDIDATES, ASKED = 4000, 150
 
 @dataclass(frozen=True)
 class Device:
-    """The node's side of a pod's veth, as the frames' builder asks for it."""
+    """The node's side of a pod's veth, for the builder of frames."""
 
     interface: str
     mac: str
@@ -63,7 +63,7 @@ def _some(frames: list[dict[str, Any]], passes: bool) -> list[dict[str, Any]]:
 
 
 def _local_pods(universe: Universe) -> list[Endpoint]:
-    """The pods of the node that has most of them, and all of those that say no node."""
+    """The pods of the node with the most pods, and all pods without a node."""
     found = [e for e in universe.endpoints if e.addresses and not e.host_network]
     return [e for e in found if e.node == _own_node(universe)]
 
@@ -83,7 +83,7 @@ def _flows(pods: list[Endpoint], rng: random.Random) -> list[Flow]:
         if src != dst and None not in (end_address(src, family), end_address(dst, family))
         if isinstance(src, Endpoint) or isinstance(dst, Endpoint)
         for service in _services(family)
-        # Without ports an answer cannot be told from a request: one direction only.
+        # Without ports, a reply looks like a request: one direction only.
         if service.number in {p.value for p in Protocol} or str(src) < str(dst)
     ]
     return rng.sample(flows, min(CANDIDATES, len(flows)))

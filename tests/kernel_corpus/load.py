@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Load every bundle of a folder on this kernel, whichever it is, and write what the verifier did.
+"""Load every bundle of a folder on the running kernel, and write the verifier's counts.
 
     python -m tests.kernel_corpus.load FOLDER RESULT.json [NAME...]
 
@@ -32,7 +32,7 @@ LOG_LINES = 12
 
 
 def load_all(folder: Path, names: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Load and ask the bundles of these cases, else all that were built and not refused then."""
+    """Load and run the bundles of these cases; without cases, all that the compiler did not refuse."""
     bundles, refused, wrong = {}, {}, {}
     with temporary_bpffs() as bpffs, _Loader(bpffs) as loader:
         for case, (suffix, bundle) in product(names or built(folder), BUNDLES.items()):
@@ -70,7 +70,7 @@ class _Loader:
         self._known.clear()
 
     def measure(self, bundle: Path) -> dict[str, Any]:
-        """What every program of a bundle costs, and its own maps' bytes."""
+        """The cost of every program of a bundle, and the bytes of its own maps."""
         manifest = json.loads((bundle / "manifest.json").read_text())
         objects: dict[str, list[str]] = {}
         for program in manifest["programs"]:
@@ -110,7 +110,7 @@ def _measure(file: Path, pins: Path, programs: list[str]) -> dict[str, Any]:
 
 
 def _bytes(info: bpf_syscall.MapInfo) -> int:
-    """Keys and values of a full map; of an array the values, of a per-CPU map those of one CPU."""
+    """The bytes of a full map: keys and values, or values of an array; of a per-CPU map for one CPU."""
     key = 0 if info.kind in _ARRAYS else info.key_size
     return info.max_entries * (key + info.value_size)
 
@@ -119,7 +119,7 @@ _ARRAYS = (2, 6)  # BPF_MAP_TYPE_ARRAY, BPF_MAP_TYPE_PERCPU_ARRAY
 
 
 def main() -> int:
-    """1: something was refused or wrong, and the result says what."""
+    """Exit code 1: the kernel refused a bundle or gave a wrong verdict, which the result names."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("result", type=Path)

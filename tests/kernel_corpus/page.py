@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/verifier-budget.md: the table of budget.json in Markdown."""
+"""docs/verifier-budget.md: the contents of budget.json in Markdown."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,25 +10,33 @@ from tests.kernel_corpus.case import BUNDLES
 
 PAGE = Path(__file__).parents[2] / "docs" / "verifier-budget.md"
 HEAD = """\
-# What every bundle costs the verifier
+# Verifier cost of each bundle
 
-`make test-kernels` compiles {n} bundles, {cases} cases by each backend, loads them on this machine's
-kernel and, in QEMU, on Debian's 6.1 (the oldest that is supported) and 6.12, asks some of them for
-verdicts, and fails where a bundle
+    make test-kernels    # load every bundle on three kernels, and compare with this page (minutes, root)
+    make kernel-table    # record the numbers again
 
-- is not loaded, or gives a verdict that the reference semantics does not give,
-- exceeds its bound: what the table has for the most demanding kernel, a tenth more and 64,
-- or has no row here.
+`make test-kernels` compiles {cases} cases with each backend: {n} bundles. It loads them on this
+machine's kernel and, in QEMU, on Debian's 6.1 (the oldest supported kernel) and 6.12. It asks some
+bundles for verdicts. The run fails if
 
-It counts, so it does not depend on how fast a machine is. `make kernel-table` records the table again
-(tests/kernel_corpus/budget.json) and writes this page. The verifier gives up at {limit:,} instructions;
-the most of any program here is {most:,} ({share} %), in `{worst}`.
+- a kernel does not load a bundle,
+- a verdict differs from the reference semantics,
+- a program exceeds its bound,
+- or a bundle has no row on this page.
 
-**Instructions** are those of the program after the kernel's translation, **verified** those that the
-verifier went through, each as often as it did. Numbers of several kernels stand in the order
+A **bound** is the count on the most demanding kernel, plus a tenth, plus 64. Counts do not depend on the
+speed of the machine. `make kernel-table` writes tests/kernel_corpus/budget.json and this page.
+
+The verifier rejects a program after {limit:,} instructions. The highest count on this page is {most:,}
+({share} %), for `{worst}`.
+
+- **instructions**: The instructions of the program after the kernel's translation.
+- **verified**: The instructions that the verifier processed. Each visit counts.
+- **maps**: The memory of the generation's own maps when they are full. A per-CPU map counts for one CPU.
+- **(llvm)**: The bundle is made by the LLVM backend, with the prebuilt hooks.
+
+A cell has one number for each kernel, in this order:
 {kernels}.
-Bundles marked (llvm) are what the LLVM backend makes, with the prebuilt hooks.
-**Maps** is what the generation's own maps hold when full, of per-CPU maps one CPU's share.
 """
 REFUSED = "refused: {why}"
 
@@ -51,9 +59,16 @@ def page(table: Mapping[str, Any]) -> str:
     parts = [head]
     if shared:
         parts.append(
-            "\n".join(["## The same in every bundle", *_shared(rows, shared, kernels), ""])
+            "\n".join(
+                [
+                    "## Programs that are the same in every bundle",
+                    *_shared(rows, shared, kernels),
+                    "",
+                ]
+            )
         )
-    parts.append("\n".join(["## Bundle by bundle", *_bundles(rows, shared, kernels), ""]))
+    parts.append("\n".join(["## Cost by bundle", *_bundles(rows, shared, kernels), ""]))
+    parts.append("\n".join(["## Cases", *_cases(rows), ""]))
     return "\n".join(parts)
 
 
@@ -67,7 +82,7 @@ def _is_the_same(rows: Mapping[str, Any], program: str) -> bool:
 
 
 def _worst(rows: Mapping[str, Any]) -> tuple[str, int]:
-    """The program that the verifier had most to do with, and how much that was."""
+    """The program with the highest count of verified instructions, and that count."""
     count, name, program = max(
         (most(row, program, "verified"), name, program)
         for name, row in rows.items()
@@ -85,21 +100,28 @@ def _shared(rows: Mapping[str, Any], programs: list[str], kernels: list[str]) ->
 
 
 def _bundles(rows: Mapping[str, Any], shared: list[str], kernels: list[str]) -> Iterator[str]:
-    yield "| bundle | what | program | instructions | bound | verified | bound | maps |"
-    yield "|---|---|---|---|---|---|---|---|"
+    yield "| bundle | program | instructions | bound | verified | bound | maps |"
+    yield "|---|---|---|---|---|---|---|"
     for name, row in rows.items():
         if row["refused"]:
             why = REFUSED.format(why=row["refused"])
-            yield f"| {name} | {row['what']} | {why} | | | | | |"
+            yield f"| {name} | {why} | | | | | |"
         for program in row["programs"]:
             if program not in shared:
                 numbers = " | ".join(_numbers(row, program, kernels))
                 size = f"{row['map_bytes'] / 1024:,.0f} KiB"
-                yield f"| {name} | {row['what']} | `{program}` | {numbers} | {size} |"
+                yield f"| {name} | `{program}` | {numbers} | {size} |"
+
+
+def _cases(rows: Mapping[str, Any]) -> Iterator[str]:
+    """One line for each case; its bundles of both backends share the description."""
+    described = {name.removesuffix(" (llvm)"): row["what"] for name, row in rows.items()}
+    for name, what in described.items():
+        yield f"- **{name}**: {what}"
 
 
 def _numbers(row: Mapping[str, Any], program: str, kernels: list[str]) -> Iterator[str]:
-    """Per count: its numbers on each kernel, and the bound."""
+    """For each count: its number on each kernel, then the bound."""
     for count in COUNTS:
         of_kernels = row["programs"][program]
         yield " ".join(

@@ -37,7 +37,7 @@ class NoGuestError(Exception):
 
 
 def result_on(kernel: str, names: tuple[str, ...] = ()) -> dict[str, Any]:
-    """What tests/kernel_corpus/load.py finds on `host` or in a guest of this series."""
+    """The result of tests/kernel_corpus/load.py on `host` or in a guest of this series."""
     result = FOLDER / f"result-{kernel}.json"
     result.unlink(missing_ok=True)
     load = [".venv/bin/python", "-m", "tests.kernel_corpus.load", str(FOLDER.relative_to(ROOT))]
@@ -56,7 +56,7 @@ def result_on(kernel: str, names: tuple[str, ...] = ()) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Say what is wrong, or how many bundles are within their bounds."""
+    """Print the faults, or the number of bundles within their bounds."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--record", action="store_true", help="write the table, do not compare")
     parser.add_argument("--kernels", default=KERNELS, help=f"default: {KERNELS}")

@@ -142,7 +142,7 @@ MEANINGS = {
 def _shapes() -> Iterator[CorpusCase]:
     yield CorpusCase("cidrs6-3000", "3000 IPv6 blocks in one policy", (_policy(_by_cidr6, 3000),))
     yield CorpusCase(
-        "cidrs-nested", "every prefix length of both families, one inside the other",
+        "cidrs-nested", "nested blocks of every prefix length in both families",
         (_policy(_nested, 32 + 128),),
     )  # fmt: skip
     yield CorpusCase(
@@ -152,35 +152,40 @@ def _shapes() -> Iterator[CorpusCase]:
     yield CorpusCase("hosts-500", "500 single addresses", (_policy(_single, 500),))
     for runs in (31, 32, 33):
         yield CorpusCase(
-            f"runs4-{2 * runs + 1}", f"{2 * runs + 1} runs of IPv4 addresses: about what becomes code",
+            f"runs4-{2 * runs + 1}",
+            f"{2 * runs + 1} runs of IPv4 addresses: near the limit for emitted code",
             (_policy(_by_cidr4, runs),),
         )  # fmt: skip
     for runs in (15, 16):
         yield CorpusCase(
-            f"runs6-{2 * runs + 1}", f"{2 * runs + 1} runs of IPv6 addresses: about what becomes code",
+            f"runs6-{2 * runs + 1}",
+            f"{2 * runs + 1} runs of IPv6 addresses: near the limit for emitted code",
             (_policy(_by_cidr6, runs),),
         )  # fmt: skip
     for n in (127, 300):
         yield CorpusCase(
-            f"deep-diagram-{n}", f"{n} port ranges between one pair", _deep(n), classes(3)
+            f"deep-diagram-{n}",
+            f"{n} port ranges between one pair of classes",
+            _deep(n),
+            classes(3),
         )
     yield CorpusCase(
-        "alike-diagrams", "1500 ports for anyone, and for each of 12 pods one more of its own",
+        "alike-diagrams", "1500 ports for any peer, and one more port for each of 12 pods",
         _alike(1500, 12), classes(12), diagrams=DiagramLayout.CHANGES,
     )  # fmt: skip
     yield CorpusCase(
-        "wide-diagrams", "64 diagrams of a few steps, each of another pair",
+        "wide-diagrams", "64 diagrams of a few steps, one for each pair of classes",
         tuple(_policy(_by_range, 4, f"p{i}", app=f"a{i}") for i in range(64)), classes(64),
     )  # fmt: skip
     yield CorpusCase(
         "many-policies", "1000 policies of one rule over 1000 classes", _pairs(1000), classes(1000)
     )
     yield CorpusCase(
-        "too-many-pairs", "2400 policies of one rule over 2400 classes, each with all",
+        "too-many-pairs", "2400 policies of one rule over 2400 classes, from every class",
         _pairs(2400), classes(2400),
     )  # fmt: skip
     yield CorpusCase(
-        "admin-priorities", "40 priorities, asked one after the other", _admin(40), classes(8)
+        "admin-priorities", "40 priorities, evaluated in order", _admin(40), classes(8)
     )
 
 
@@ -204,7 +209,7 @@ def _prefix6(length: int) -> str:
 
 
 def _close(i: int) -> Rule:
-    """Around the addresses that corpora are asked about: every other /24, /28s and pairs of hosts."""
+    """Around the addresses of test flows: every other /24, /28s and pairs of hosts."""
     half, at = ("203.0", "198.51", "172.16")[i % 3], i // 3
     if at < 128:
         block = f"{half}.{at * 2 + 1}.0/24"
@@ -231,7 +236,7 @@ def _deep(n: int) -> Objects:
 
 
 def _alike(n_ports: int, n_classes: int) -> Objects:
-    """Long diagrams that differ by a step: a class has what anyone has, and a port besides."""
+    """Long diagrams that differ by a step: a class has the rules of any peer, and one port more."""
     own = (22, 80, 443, 5432, 8443, 9005, 60000)
 
     def one(i: int) -> Rule:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ask a loaded bundle for verdicts by BPF_PROG_TEST_RUN: what flows.py wrote, on any kernel."""
+"""Run the frames of flows.py through a loaded bundle by BPF_PROG_TEST_RUN, on any kernel."""
 
 import json
 import socket

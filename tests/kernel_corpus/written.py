@@ -28,7 +28,7 @@ EXAMPLES = {
         "examples/online-shop/cluster",
     ),
     "example-online-shop-unknown": (
-        "examples/online-shop, for whatever cluster",
+        "examples/online-shop, without a cluster snapshot",
         "examples/online-shop/policies",
         "",
     ),
@@ -47,7 +47,7 @@ def feature_cases() -> tuple[CorpusCase, ...]:
 
 
 def example_cases() -> tuple[CorpusCase, ...]:
-    """What the examples show."""
+    """The cases of examples/."""
     return tuple(
         CorpusCase(name, what, _documents(policies), _documents(cluster))
         for name, (what, policies, cluster) in EXAMPLES.items()
@@ -55,12 +55,12 @@ def example_cases() -> tuple[CorpusCase, ...]:
 
 
 def small_cluster() -> Objects:
-    """The objects of features/cluster.yaml, made anew."""
+    """Fresh objects of features/cluster.yaml."""
     return tuple(cluster_objects(_parsed(CLUSTER)))
 
 
 def _parsed(path: Path) -> Any:
-    """The content of a file, made anew: who gets it may change it."""
+    """A fresh copy of a file's content, which the caller may change."""
     return deepcopy(_read(path))
 
 
@@ -109,9 +109,12 @@ def variant_cases() -> tuple[CorpusCase, ...]:
     """Many features in bundles that count otherwise, or are for one node alone."""
     whole = together_cases()[0]
     return (
-        replace(whole, name="counters-none", what="nothing counted for rules", counters="none"),
+        replace(whole, name="counters-none", what="no counters for rules", counters="none"),
         replace(
-            whole, name="counters-packets", what="packets counted, not bytes", counters="packets"
+            whole,
+            name="counters-packets",
+            what="packet counters without byte counters",
+            counters="packets",
         ),
         replace(whole, name="node-n1", what="for the pods of one node", node="n1"),
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random policy sets of what Calico has words for, near the edges of it.
+"""Random policy sets that Calico can express, near the limits of its API.
 
 Those of tests/property/tiered_cases.py, where rejects are denies, nodes are pods, and CIDRs are such as
 its API takes; with logs, source ports, port 0 and tiers by the names that Calico keeps.

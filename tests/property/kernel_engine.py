@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel's answers: a case compiled, loaded on a lab node, and asked by BPF_PROG_TEST_RUN.
+"""The kernel's verdicts: a case is compiled, loaded on a lab node, and run by BPF_PROG_TEST_RUN.
 
-Runs the whole road: C by clang, seeds, node placement, hooks, tail call, policy program. Frames enter by
+Runs the whole path: C by clang, seeds, node placement, hooks, tail call, policy program. Frames enter by
 the hook that decides in real life: `pc_from_pod` of the source's device where the source is a local pod,
 else `pc_to_pod` of the destination's.
 """
@@ -174,7 +174,7 @@ def _counts(node: LabNode, state: Path) -> dict[tuple[str, tuple[str, ...], int]
 
 
 class HasMac(Protocol):
-    """What a frame's builder asks of a pod."""
+    """The attribute of a pod that the builder of frames reads."""
 
     @property
     def mac(self) -> str: ...

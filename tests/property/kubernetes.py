@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A random case as Kubernetes objects: the way back from the Policy IR to the API."""
+"""A random case as Kubernetes objects: from the Policy IR back to the API."""
 
 from typing import Any, assert_never
 

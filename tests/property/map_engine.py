@@ -98,7 +98,7 @@ class MapEngine:
         self.placed: dict[str, Placement] = {}
 
     def place(self, endpoint: Endpoint) -> None:
-        """Place an endpoint, and write what that needs into the maps."""
+        """Place an endpoint, and write its entries into the maps."""
         self.placed[endpoint.qualified_name] = self.tables.place(record(endpoint))
         self._write()
 
@@ -128,7 +128,7 @@ class MapEngine:
         return bool(word & ALLOW), rules[word & ID_MASK]
 
     def is_logged(self, rule: int) -> bool:
-        """Whether the program writes an event of what this id decides."""
+        """Whether the program writes an event for decisions of this id."""
         words = self.bundle.seeds.get("pc_effects", array("I"))
         return bool(words[6 * rule] & EffectBits.LOG) if 6 * rule < len(words) else False
 

@@ -25,7 +25,7 @@ LAYOUTS = (
 
 
 def known_part(case: Case, rng: random.Random) -> Universe | None:
-    """What the compiler is shown: nothing, or some of the endpoints."""
+    """The input of the compiler: none or some of the endpoints."""
     if rng.random() < 0.3:
         return None
     return Universe(

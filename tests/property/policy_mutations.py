@@ -12,7 +12,7 @@ from policyc.ir.universe import Flow
 
 
 def with_notes(rng: random.Random, policies: PolicySet) -> PolicySet:
-    """Some rules log, are limited, ask for source ports, or only make a note."""
+    """Some rules log, have limits, match source ports, or only make a note."""
 
     def noted(rule: Rule) -> Rule:
         match rng.randrange(12):
@@ -72,7 +72,7 @@ def edited(rng: random.Random, rule: Rule) -> Rule:
 
 
 def answers(policies: PolicySet, flow: Flow) -> list[object]:
-    """What is compared of each end: the action, and the kinds of effects."""
+    """The compared properties of each end: the action, and the kinds of effects."""
     found: list[object] = []
     for direction, subject, peer in (
         (Direction.EGRESS, flow.src, flow.dst),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policies as front ends make them: without what no API says of hosts."""
+"""Policies as front ends make them: without conditions on hosts that no API has."""
 
 from dataclasses import replace
 
@@ -35,7 +35,7 @@ def sayable(policies: PolicySet) -> PolicySet:
 
 
 def by_node_labels(peer: Peer) -> Peer:
-    """Nodes that were to be found by labels of their own are found by those of their objects."""
+    """Selectors by a node's host labels use the labels of its Node object instead."""
     match peer:
         case NodePeer(condition):
             return replace(peer, condition=_of_node(condition))

@@ -48,7 +48,7 @@ def test_every_entry_is_in_one_of_its_two_buckets(seed: int) -> None:
 
 @settings(max_examples=60)
 @given(SEEDS)
-def test_what_the_node_adds_is_found_and_what_has_no_place_is_denied(seed: int) -> None:
+def test_entries_of_the_node_are_found_and_entries_without_room_are_denied(seed: int) -> None:
     rng = random.Random(seed)
     n_buckets, allow = 16, 0xC0000002
     entries = {(row, column): 0xC0000000 + column for row in range(1, 5)

@@ -46,7 +46,7 @@ def run_through(state: State, code: dict[int, Linked], inputs: Inputs) -> int:
 
 @settings(max_examples=300)
 @given(seed=st.integers(0, 2**32))
-def test_terms_are_what_numbers_are(seed: int) -> None:
+def test_execution_on_terms_equals_execution_on_numbers(seed: int) -> None:
     rng = random.Random(seed)
     code = linked(plain_sequence(rng))
     values = [wide(rng) for _ in NAMES]

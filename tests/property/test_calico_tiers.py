@@ -74,7 +74,7 @@ def _object(version: str, kind: str, metadata: Object, spec: Object) -> Object:
 
 
 def is_allowed(objects: list[Object], direction: str, labels: set[str], protocol: str) -> bool:
-    """What one end of a flow in namespace `one` says."""
+    """The verdict of one end of a flow, in namespace `one`."""
     tiers = {o["metadata"]["name"]: o["spec"] for o in objects if o["kind"] == "Tier"}
     tiers["default"] = {"order": 1_000_000}
     order = sorted(tiers, key=lambda name: (tiers[name].get("order", 1_000_000), name))
@@ -89,7 +89,7 @@ def is_allowed(objects: list[Object], direction: str, labels: set[str], protocol
 
 
 def _tier_says(policies: list[Object], direction: str, labels: set[str], protocol: str) -> str:
-    """Allow, Deny, Pass (also where no policy is about the pod), or `nothing`."""
+    """Allow, Deny, Pass (also if no policy selects the pod), or `nothing`."""
     about = [p for p in policies if direction in _types(p) and _selects(p, labels)]
     for policy in sorted(about, key=_place):
         for action, wanted in _rules(policy, direction):

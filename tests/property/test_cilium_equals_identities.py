@@ -105,7 +105,7 @@ def rules(direction: str) -> st.SearchStrategy[list[dict[str, Any]]]:
 
 
 def has_rules(spec: dict[str, Any]) -> bool:
-    """What Cilium asks of a spec; it refuses the others."""
+    """Whether Cilium accepts a spec."""
     return any(spec.get(name) for name in ("ingress", "ingressDeny", "egress", "egressDeny"))
 
 
@@ -163,7 +163,7 @@ def holds(requirement: tuple[str, str, list[str]], labels: Identity) -> bool:
 
 
 def with_namespace(selector: dict[str, Any], namespace: str) -> list[tuple[str, str, list[str]]]:
-    """What the agent adds to the selector of a peer: its cluster, and the policy's namespace."""
+    """The requirements that the agent adds to a peer's selector: cluster, and the policy's namespace."""
     found = requirements(selector)
     keys = [key for key, _, _ in found]
     if any(key.startswith("reserved:") for key in keys):
@@ -284,7 +284,7 @@ def objects(written: list[tuple[str, dict[str, Any]]]) -> Iterator[dict[str, Any
 
 @settings(max_examples=examples(500), deadline=None)
 @given(policies)
-def test_verdicts_are_those_of_flat_identities(written: list[tuple[str, dict[str, Any]]]) -> None:
+def test_verdicts_equal_flat_identities(written: list[tuple[str, dict[str, Any]]]) -> None:
     read, cluster = read_scenario("x", list(objects(written)))
     ends: list[End] = [*cluster.universe.endpoints, *cluster.universe.nodes]
     ends += [ip_address(text) for text in OUTSIDE]

@@ -64,7 +64,7 @@ def is_listed(listing: Listing, flow: Flow) -> bool:
 
 
 def is_asked(listing: Listing, flow: Flow) -> bool:
-    """Policies are asked about an end of the flow."""
+    """Whether policies decide at an end of the flow."""
     ends = (group_of(listing, end, flow.family) for end in (flow.src, flow.dst))
     return any(listing.groups.all[at].is_decided for at in ends)
 
@@ -84,7 +84,7 @@ def check(seed: int) -> None:
 
 
 def check_blocks(listing: Listing) -> None:
-    """The merged lines say what the pairs say, each pair once a family."""
+    """The merged lines equal the pairs, each pair once for each family."""
     said: dict[tuple[int, int, int], int] = {}
     for block in listing.blocks():
         families, area = block.talk

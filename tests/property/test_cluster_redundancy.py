@@ -68,19 +68,19 @@ def check(seed: int) -> None:
 
 
 def _only_unreal(case: Case, policies: PolicySet, less: PolicySet) -> bool:
-    """What differs are flows that cannot be, such as of a family that no end of the class has."""
+    """The differing flows are impossible, for example of a family that no end of the class has."""
     before, after = Change(policies, case.universe), Change(less, case.universe)
     return diff_cluster(before, after, limit=None).differences == ()
 
 
 @settings(max_examples=100, deadline=None)
 @given(SEEDS)
-def test_redundant_is_what_may_be_removed_and_nothing_else(seed: int) -> None:
+def test_a_rule_is_redundant_if_and_only_if_it_may_be_removed(seed: int) -> None:
     check(seed)
 
 
 @pytest.mark.slow
 @settings(max_examples=2000, deadline=None)
 @given(SEEDS)
-def test_redundant_is_what_may_be_removed_at_length(seed: int) -> None:
+def test_redundant_rules_may_be_removed_at_length(seed: int) -> None:
     check(seed)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The joint symbolic connection agrees with the reference semantics, both ways.
+"""The joint symbolic connection agrees with the reference semantics, in both directions.
 
-Whatever combination of verdicts some flow of a small cluster has, Z3 finds possible; and every
-connection that Z3 finds is a flow with those verdicts (`confirmed` asks the semantics again).
+Z3 finds every combination of verdicts that some flow of a small cluster has. Every connection that Z3
+finds is a flow with those verdicts (`confirmed` evaluates the semantics again).
 """
 
 import random
@@ -56,12 +56,12 @@ def check(seed: int) -> None:
 
 @settings(max_examples=examples(40), deadline=None)
 @given(SEEDS)
-def test_a_combination_of_verdicts_is_possible_where_a_flow_has_it(seed: int) -> None:
+def test_a_combination_of_verdicts_is_possible_if_a_flow_has_it(seed: int) -> None:
     check(seed)
 
 
 @pytest.mark.slow
 @settings(max_examples=1500, deadline=None)
 @given(SEEDS)
-def test_a_combination_of_verdicts_is_possible_where_a_flow_has_it_at_length(seed: int) -> None:
+def test_a_combination_of_verdicts_is_possible_if_a_flow_has_it_at_length(seed: int) -> None:
     check(seed)

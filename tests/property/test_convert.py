@@ -78,7 +78,7 @@ def test_any_policy_set_becomes_the_same_or_is_refused_by_rule(target: str, seed
     assert isinstance(compare(policies, again), Same)
 
 
-def test_most_of_what_calico_has_words_for_is_written_and_the_same() -> None:
+def test_most_policies_convert_to_calico_with_the_same_meaning() -> None:
     n_written = 0
     for seed in range(60):
         policies = calico_case(random.Random(seed))

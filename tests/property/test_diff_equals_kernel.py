@@ -60,7 +60,7 @@ def can_be_sent(flow: Flow) -> bool:
 
 
 def distinct(differences: Iterable[Difference]) -> Iterator[Difference]:
-    """Those that no connection of another one answers: protocols without ports once a pair of ends."""
+    """Flows with distinct conntrack entries: of a protocol without ports, one for each pair of ends."""
     seen: set[object] = set()
     for difference in differences:
         flow = difference.witness.flow
@@ -162,13 +162,13 @@ KERNEL = settings(
 
 @settings(KERNEL, max_examples=examples(40))
 @given(seed=SEEDS)
-def test_witnesses_over_a_cluster_are_what_the_kernel_does(node: LabNode, seed: int) -> None:
+def test_the_kernel_confirms_witnesses_over_a_cluster(node: LabNode, seed: int) -> None:
     check_cluster(node, seed)
 
 
 @settings(KERNEL, max_examples=examples(5, 2))
 @given(seed=SEEDS)
-def test_symbolic_witnesses_are_what_the_kernel_does(node: LabNode, seed: int) -> None:
+def test_the_kernel_confirms_symbolic_witnesses(node: LabNode, seed: int) -> None:
     check_symbolic(node, seed)
 
 
@@ -185,14 +185,12 @@ def test_witnesses_of_every_kind_were_sent(node: LabNode) -> None:
 @pytest.mark.slow
 @settings(KERNEL, max_examples=250)
 @given(seed=SEEDS)
-def test_witnesses_over_a_cluster_are_what_the_kernel_does_at_length(
-    node: LabNode, seed: int
-) -> None:
+def test_the_kernel_confirms_witnesses_over_a_cluster_at_length(node: LabNode, seed: int) -> None:
     check_cluster(node, seed)
 
 
 @pytest.mark.slow
 @settings(KERNEL, max_examples=100)
 @given(seed=SEEDS)
-def test_symbolic_witnesses_are_what_the_kernel_does_at_length(node: LabNode, seed: int) -> None:
+def test_the_kernel_confirms_symbolic_witnesses_at_length(node: LabNode, seed: int) -> None:
     check_symbolic(node, seed)

@@ -226,14 +226,14 @@ def check(seed: int, is_later: bool) -> int:
 
 @settings(max_examples=100, deadline=None)
 @given(SEEDS)
-def test_what_any_address_and_node_would_show_is_found(seed: int) -> None:
+def test_diff_finds_changes_at_any_address_and_node(seed: int) -> None:
     check(seed, is_later=False)
 
 
 @settings(max_examples=100, deadline=None)
 @given(SEEDS)
 @example(3769481)  # a replica's node has lost a label
-def test_what_two_clusters_show_is_found(seed: int) -> None:
+def test_diff_finds_changes_between_two_clusters(seed: int) -> None:
     check(seed, is_later=True)
 
 
@@ -244,7 +244,7 @@ def test_flows_do_show_differences() -> None:
 @pytest.mark.slow
 @settings(max_examples=2000, deadline=None)
 @given(SEEDS)
-def test_what_is_unknown_is_found_at_length(seed: int) -> None:
+def test_diff_of_unknown_ends_at_length(seed: int) -> None:
     check(seed, is_later=bool(seed % 2))
 
 
@@ -257,7 +257,7 @@ OUTCOMES = {
 
 
 def check_symbolic(seed: int) -> None:
-    """Policies of hosts: what one cluster shows, some cluster that could exist shows."""
+    """Policies of hosts: some cluster that could exist shows each difference of one cluster."""
     rng = random.Random(seed)
     case = tiered_case(rng, max_tiers=2, max_policies=2, max_pods=4)
     universe = obscured(rng, known(case.universe), has_hosts=True)
@@ -272,5 +272,5 @@ def check_symbolic(seed: int) -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(SEEDS)
-def test_what_a_cluster_shows_the_symbolic_universe_shows(seed: int) -> None:
+def test_the_symbolic_diff_includes_the_diff_of_a_cluster(seed: int) -> None:
     check_symbolic(seed)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Documents told apart without a parser are those that the parser finds, at their places."""
+"""Splitting without a parser gives the documents that the parser finds, at the same positions."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -42,7 +42,7 @@ def told(node: Node) -> object:
 
 
 def read(data: bytes) -> tuple[list[object], list[object]]:
-    """The documents that are more than nothing, and what was said of them."""
+    """The documents that are not empty, and their findings."""
     report = Report()
     nodes = list(read_documents(data, "f.yaml", report))
     return [told(node) for node in nodes if not node.is_null], list(report.findings)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A slice of what `policyc fuzz` does: random policies of every API, asked of every stage."""
+"""A slice of `policyc fuzz`: every stage agrees on random policies of every API."""
 
 import pytest
 

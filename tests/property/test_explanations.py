@@ -113,7 +113,7 @@ def rules_by_place(case: Case) -> dict[int, tuple[Policy, Direction, Rule]]:
 
 
 def check_walk(case: Case, flow: Flow, walk: EndWalk) -> None:
-    """What is said of tiers, policies and rules is what the semantics say of each."""
+    """The explanation of each tier, policy and rule equals the semantics."""
     own, other = (
         (flow.src, flow.dst) if walk.direction is Direction.EGRESS else (flow.dst, flow.src)
     )
@@ -168,8 +168,8 @@ def rules_of_the_deciding_tier(walk: EndWalk) -> list[RuleWalk]:
 
 @settings(max_examples=150)
 @given(SEEDS)
-def test_without_what_is_said_to_decide_the_verdict_has_another_decider(seed: int) -> None:
-    """Without the rules that decide and agree, the tier says something else, or nothing."""
+def test_without_its_deciding_rule_a_verdict_has_another_decider(seed: int) -> None:
+    """Without its deciding rules and those that agree, the tier decides otherwise, or not at all."""
     for case, flow in random_flows(seed):
         made = explain(case.policies, flow)
         for walk in (made.egress, made.ingress):
@@ -220,7 +220,7 @@ def repaired_labels(labels: dict[str, str], requirement: Requirement) -> dict[st
 
 
 def repair_pod(pod: Endpoint, reason: Reason) -> Endpoint:
-    """The pod with just what the reason names changed."""
+    """The pod, changed only where the reason says."""
     match reason:
         case OtherNamespace(_, wanted, has):
             assert pod.namespace == has != wanted
@@ -238,7 +238,7 @@ def repair_pod(pod: Endpoint, reason: Reason) -> Endpoint:
 
 @settings(max_examples=150)
 @given(SEEDS)
-def test_what_a_selector_lacks_is_all_that_it_lacks(seed: int) -> None:
+def test_missing_labels_are_exactly_the_reasons_of_a_mismatch(seed: int) -> None:
     rng = random.Random(seed)
     case = random_case(rng)
     for selector, pod in selectors_and_pods(case):
@@ -309,7 +309,7 @@ def test_reasons_about_addresses_and_exclusions_are_true(seed: int) -> None:
 
 
 def mended_service(reason: Reason, ports: Ports, service: Service) -> Service:
-    """The service with just what the reason names changed."""
+    """The service, changed only where the reason says."""
     match reason:
         case OutsidePorts(port, lo, hi):
             assert port == service.value and not lo <= port <= hi
@@ -336,7 +336,7 @@ def number_of(ports: Ports) -> int:
 
 @settings(max_examples=150)
 @given(SEEDS)
-def test_mending_what_is_said_of_ports_makes_them_match(seed: int) -> None:
+def test_correcting_the_reported_ports_makes_a_rule_match(seed: int) -> None:
     rng = random.Random(seed)
     case = tiered_case(rng)
     entries = [
@@ -366,7 +366,7 @@ def test_mending_what_is_said_of_ports_makes_them_match(seed: int) -> None:
             assert service_matches(ports, destination, service)
 
 
-def test_a_reason_names_what_is_asked_and_what_is_there() -> None:
+def test_a_reason_names_the_required_and_the_actual_value() -> None:
     pod = Endpoint("shop", "web", {"app": "db"}, addresses=(ip_address("10.0.0.1"),))
     wanted = Requirement("app", Operator.IN, ("web",))
     (reason,) = selector_reasons(EndpointSelector("shop", labels=_labels(wanted)), pod)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that policies guard are lowered to endpoints: the tables say of each what the oracle says."""
+"""Nodes under host policy are lowered to endpoints: tables and oracle give the same verdicts."""
 
 import random
 from dataclasses import replace
@@ -59,7 +59,7 @@ def as_endpoint(engine: MapEngine, node: Node, family: int) -> Endpoint:
 
 
 def decider(verdict: EndVerdict) -> tuple[str, list[str]]:
-    """The kind of what decides, and its policies."""
+    """The kind of the decider, and its policies."""
     if isinstance(verdict.decider, DeniedByHost):
         return "default-deny", [f"HostEndpoint {verdict.decider.host}"]
     entry = entry_of(verdict)
@@ -81,7 +81,7 @@ def flows(case: TieredCase, rng: random.Random) -> list[Flow]:
 @settings(max_examples=150)
 @given(SEEDS)
 @example(39916800)  # a node that was to be found by its interface's labels
-def test_tables_say_of_hosts_and_pods_what_the_semantics_says(seed: int) -> None:
+def test_tables_equal_the_semantics_for_hosts_and_pods(seed: int) -> None:
     rng = random.Random(seed)
     case = connection_case(rng)
     nodes = tuple(

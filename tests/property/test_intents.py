@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Intents that are said to hold hold of every flow tried, and those said to be broken are.
+"""Intents reported as holding hold for every tried flow, and those reported as broken are broken.
 
 Against brute force with the reference semantics, in both universes: no flow of a small cluster breaks
 what is said to hold, no decided flow belongs to what is said to be vacuous, and each witness is asked
@@ -96,13 +96,13 @@ def check(seed: int, *, in_cluster: bool) -> None:
 
 
 def placed(universe: Universe) -> Universe:
-    """Every pod on a node that somebody named: what nobody said has sorts, not one value."""
+    """Every pod on a named node: unknown values have sorts, not one value."""
     pods = tuple(replace(pod, node=pod.node or "elsewhere") for pod in universe.endpoints)
     return Universe(pods, universe.nodes)
 
 
 def with_templates(rng: random.Random, universe: Universe) -> Universe:
-    """The addresses of some pods are not known: whatever they are, what holds must hold."""
+    """The addresses of some pods are unknown: intents that hold must hold for every address."""
     pods = tuple(
         replace(pod, addresses=(), addresses_known=False, is_template=True)
         if rng.random() < 0.2
@@ -113,7 +113,7 @@ def with_templates(rng: random.Random, universe: Universe) -> Universe:
 
 
 def check_ends(flow: Flow, universe: Universe) -> None:
-    """The ends are the cluster's, and an address outside is nobody's."""
+    """The ends belong to the cluster, and an external address belongs to none of them."""
     pods = {pod.qualified_name for pod in universe.endpoints}
     held = {a for end in (*universe.endpoints, *universe.nodes) for a in end.addresses}
     for end in (flow.src, flow.dst):
@@ -127,18 +127,18 @@ def check_ends(flow: Flow, universe: Universe) -> None:
 
 @settings(max_examples=examples(25), deadline=None)
 @given(SEEDS)
-def test_what_holds_of_every_cluster_holds_of_a_small_one(seed: int) -> None:
+def test_symbolic_intents_hold_in_a_small_cluster(seed: int) -> None:
     check(seed, in_cluster=False)
 
 
 @settings(max_examples=examples(40), deadline=None)
 @given(SEEDS)
-def test_what_holds_of_a_cluster_holds_of_its_flows(seed: int) -> None:
+def test_intents_of_a_cluster_hold_for_its_flows(seed: int) -> None:
     check(seed, in_cluster=True)
 
 
 @pytest.mark.slow
 @settings(max_examples=1000, deadline=None)
 @given(SEEDS, st.booleans())
-def test_what_holds_holds_at_length(seed: int, in_cluster: bool) -> None:
+def test_intents_that_hold_hold_at_length(seed: int, in_cluster: bool) -> None:
     check(seed, in_cluster=in_cluster)

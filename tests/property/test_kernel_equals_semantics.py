@@ -54,7 +54,7 @@ def distinct_flows(case: Case, rng: random.Random) -> list[Flow]:
 
 
 def expected(case: Case, flow: Flow) -> tuple[bool, list[tuple[str, tuple[str, ...], int]]]:
-    """(passes, the rules that count it): ingress is asked only where egress allows."""
+    """(passes, the rules that count it): ingress is evaluated only if egress allows."""
     answer = verdict(case.policies, flow)
     if end_name(flow.src) == end_name(flow.dst):
         return True, [("default-allow", (), 0)]

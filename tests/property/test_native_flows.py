@@ -33,7 +33,7 @@ SEEDS = st.integers(min_value=0, max_value=2**32)
 
 
 def turned(rng: random.Random, endpoint: Endpoint) -> Endpoint:
-    """Now and then in its node's network, or of an address that nobody has said."""
+    """Sometimes in its node's network, or of unknown address."""
     kind = rng.random()
     if kind < 0.15:
         return replace(endpoint, host_network=True)

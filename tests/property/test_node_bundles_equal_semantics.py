@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node's bundle says of the node's pods, also of those that come later, what the semantics says."""
+"""A node's bundle equals the semantics for the node's pods, including pods that are created later."""
 
 import random
 from dataclasses import replace
@@ -36,7 +36,7 @@ def spread_case(rng: random.Random) -> Case:
 
 
 def known(case: Case, rng: random.Random) -> Universe:
-    """The pods that the compiler is shown: those that are not come later."""
+    """The pods that the compiler knows; the others are created later."""
     shown = tuple(e for e in case.universe.endpoints if rng.random() < 0.6)
     return Universe(shown, case.universe.nodes)
 

@@ -90,7 +90,7 @@ def squeezed(decision: DecisionIR, plan: LookupPlan, rng: random.Random) -> Look
 def fewest_buckets(
     decision: DecisionIR, plan: LookupPlan, directed: DirectionPlan
 ) -> DirectionPlan:
-    """The direction with as few buckets as hold what the compiler puts into them."""
+    """The direction with the fewest buckets that hold the compiler's entries."""
     buckets = 1
     while True:
         small = replace(directed, buckets=buckets)
@@ -105,7 +105,7 @@ def fewest_buckets(
 @settings(max_examples=200)
 @example(197025)  # a pod that comes second into a column with closed cells
 @given(SEEDS)
-def test_full_tables_never_open_and_say_whom_they_close(seed: int) -> None:
+def test_full_tables_allow_nothing_more_and_report_closed_pods(seed: int) -> None:
     rng = random.Random(seed)
     case = random_case(rng)
     decision = decide_all(case.policies, None).decision

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparisons and bounds of opaque rules, against every way in which the rules could be read.
+"""Comparisons and bounds of opaque rules, against every possible reading.
 
 A reading says of each opaque rule whether a flow that it may match is matched. Rules of equal content
 are read alike: that is all that two sides have in common.
@@ -102,7 +102,7 @@ def drawn_rule(rng: random.Random, mode: TierMode, share: float) -> Rule:
 
 
 def made_opaque(rng: random.Random, rule: Rule) -> Rule:
-    """The rule, understood in part: one of its peers may be what it matches for sure."""
+    """The rule as an opaque rule: one of its peers may be its certain match."""
     certain = replace(rule, peers=rng.choice(((), (), (EndpointPeer(pods("b")),))))
     widest = replace(rule, peers=tuple(dict.fromkeys((*rule.peers, *certain.peers))))
     opaque = Opaque(certain, widest, ("something",), rng.choice("abc"))
@@ -214,7 +214,7 @@ def test_a_flow_that_changes_under_some_reading_changes_in_some_case(seed: int) 
 
 @settings(max_examples=200, deadline=None)
 @given(SEEDS)
-def test_what_is_certain_is_so_under_every_reading(seed: int) -> None:
+def test_certain_results_hold_under_every_reading(seed: int) -> None:
     rng = random.Random(seed)
     before = drawn_policies(rng)
     after = edited(rng, before)

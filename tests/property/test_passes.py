@@ -43,7 +43,7 @@ def instance(kind: type[IrPass], rng: random.Random, policies: PolicySet) -> IrP
 
 
 def with_source_ports(rng: random.Random, policies: PolicySet) -> PolicySet:
-    """Some rules ask for source ports, which no table holds."""
+    """Some rules match source ports, which no table holds."""
 
     def of_rule(rule: Rule) -> Rule:
         asks = IntervalSet.of([(1000, 2000)]) if rng.random() < 0.3 else None
@@ -75,7 +75,7 @@ def differs(one: PolicySet, other: PolicySet, flow: Flow) -> list[bool]:
 
 
 def is_kept(made: IrPass, before: PolicySet, after: PolicySet, flow: Flow) -> bool:
-    """Whether a flow has what the pass says, at both ends."""
+    """Whether the property of the pass holds for a flow, at both ends."""
     both = zip(ends(before, flow), ends(after, flow), strict=True)
     pairs = [(pod, old, new) for (pod, old), (_, new) in both]
     match made.keeps:
@@ -98,7 +98,7 @@ def is_kept(made: IrPass, before: PolicySet, after: PolicySet, flow: Flow) -> bo
 @pytest.mark.parametrize("kind", PASSES, ids=lambda kind: kind.name)
 @settings(max_examples=examples(200), deadline=None)
 @given(seed=st.integers(min_value=0, max_value=2**32))
-def test_a_pass_keeps_what_it_says(kind: type[IrPass], seed: int) -> None:
+def test_a_pass_keeps_its_documented_property(kind: type[IrPass], seed: int) -> None:
     rng = random.Random(seed)
     case = connection_case(rng)
     policies = sayable(case.policies) if kind is LowerHosts else case.policies

@@ -51,12 +51,12 @@ def test_every_listing_is_confirmed_at_length(seed: int) -> None:
 @settings(max_examples=15, deadline=None)
 @given(SEEDS)
 def test_a_slip_in_a_listing_is_noticed(seed: int) -> None:
-    """One column of one reach is left out: what may be asked of it is said to be denied."""
+    """One column of one reach is removed, so that its allowed flows are listed as denied."""
     rng = random.Random(seed)
     listing = listing_of(rng.randrange(1 << 30))
     behaviour = listing.behaviour
     assert behaviour._out is not None
-    discovery = kind_span(Kind.ICMPV6)  # along the link, policies are not asked about it (A26)
+    discovery = kind_span(Kind.ICMPV6)  # on the link only: policies do not apply (A26)
     slips = [
         (label, at, columns & -columns)
         for label, reach in enumerate(behaviour._out)

@@ -56,7 +56,7 @@ CLOSED = (DiffOutcome.NARROWED, DiffOutcome.BOTH)
 
 
 def is_true(literal: Literal, direction: Direction, flow: Flow) -> bool:
-    """A literal, asked of a concrete flow by the reference semantics' own matching."""
+    """Whether a literal holds for a concrete flow, by the matching of the reference semantics."""
     src, dst = as_seen(flow.src), as_seen(flow.dst)
     subject, other = (dst, src) if direction is Direction.INGRESS else (src, dst)
     assert isinstance(subject, Endpoint | Node)

@@ -100,7 +100,7 @@ PARTS = 4
 @pytest.mark.parametrize("part", [pytest.param(0, marks=pytest.mark.slow), *range(1, PARTS)])
 @settings(max_examples=examples(15, 15), deadline=None)
 @given(seed=SEEDS)
-def test_useless_is_what_may_be_removed_and_nothing_else(part: int, seed: int) -> None:
+def test_a_rule_is_useless_if_and_only_if_it_may_be_removed(part: int, seed: int) -> None:
     check(seed * PARTS + part)
 
 
@@ -108,13 +108,13 @@ def test_useless_is_what_may_be_removed_and_nothing_else(part: int, seed: int) -
 @pytest.mark.timeout(3600)
 @settings(max_examples=500, deadline=None)
 @given(SEEDS)
-def test_useless_is_what_may_be_removed_at_length(seed: int) -> None:
+def test_useless_rules_may_be_removed_at_length(seed: int) -> None:
     check(seed)
 
 
 @settings(max_examples=examples(30, 6), deadline=None)
 @given(SEEDS)
-def test_where_pods_live_is_kept_to(seed: int) -> None:
+def test_pod_networks_are_respected(seed: int) -> None:
     rng = random.Random(seed)
     policies = tiered_case(rng, max_tiers=2, max_policies=3).policies
     answers = answered(policies, NETWORKS)
@@ -132,7 +132,7 @@ def test_where_pods_live_is_kept_to(seed: int) -> None:
 
 @settings(max_examples=examples(40), deadline=None)
 @given(SEEDS)
-def test_what_holds_for_every_cluster_holds_for_one(seed: int) -> None:
+def test_symbolic_redundancy_holds_in_a_cluster(seed: int) -> None:
     rng = random.Random(seed)
     case = tiered_case(rng, max_tiers=3, max_policies=3)
     universe = known(case.universe)
@@ -148,7 +148,7 @@ def _key(rule: RuleId) -> object:
 
 @settings(max_examples=examples(40), deadline=None)
 @given(SEEDS)
-def test_the_order_of_rules_and_policies_hides_nothing(seed: int) -> None:
+def test_results_do_not_depend_on_the_order_of_rules(seed: int) -> None:
     """Of NetworkPolicies, which only allow: neither order means anything."""
     rng = random.Random(seed)
     policies = random_case(rng).policies

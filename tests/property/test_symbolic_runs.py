@@ -86,7 +86,7 @@ def check(code: dict[int, Linked], inputs: list[list[int]]) -> None:
 
 @settings(max_examples=120, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_all_runs_have_what_each_run_has(seed: int) -> None:
+def test_all_runs_together_equal_each_run(seed: int) -> None:
     rng = random.Random(seed)
     code = folded(linked(plain_sequence(rng)))
     check(code, [[wide(rng) for _ in NAMES] for _ in range(4)])

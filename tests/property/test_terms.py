@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every rewriting is right: a term means what the operations mean that it was made by.
+"""Every rewriting is correct: a term has the value of the operations that made it.
 
-Random operations are done twice, on nodes and on the numbers of some inputs. What a node is for these
-inputs, by its own operations and by those of either solver's term, is the number.
+Random operations run twice, on nodes and on the numbers of some inputs. For these inputs, the node and
+either solver's term evaluate to the number.
 """
 
 import random
@@ -29,7 +29,7 @@ N_INPUTS = 12
 
 @dataclass
 class Both:
-    """Terms so far, each with what it is for each input."""
+    """The terms so far, each with its value for each input."""
 
     rng: random.Random
     domain: TermDomain = field(default_factory=TermDomain)
@@ -162,7 +162,7 @@ def check_meaning(both: Both) -> None:
 
 @settings(max_examples=400, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_a_term_means_what_it_was_made_by(seed: int) -> None:
+def test_a_term_has_the_value_of_its_operation(seed: int) -> None:
     check_meaning(grown(seed))
 
 
@@ -202,7 +202,7 @@ def equality(lower: Lowering, language: BitwuzlaLanguage, node: Node, value: int
 
 @settings(max_examples=150, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_what_is_put_in_a_terms_place_is_so_everywhere(seed: int) -> None:
+def test_substitution_replaces_every_occurrence(seed: int) -> None:
     both = grown(seed)
     rng = random.Random(seed)
     given_ = {node: both.inputs[0][node] for node in both.inputs[0] if rng.random() < 0.6}
@@ -220,7 +220,7 @@ def test_what_is_put_in_a_terms_place_is_so_everywhere(seed: int) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_parts_that_are_believed_by_others_change_nothing(seed: int) -> None:
+def test_reduced_terms_have_the_same_value(seed: int) -> None:
     both = grown(seed, 60)
     for truth, holds in both.truths:
         less = reduced(both.domain, truth)

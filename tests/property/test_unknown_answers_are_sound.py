@@ -154,7 +154,7 @@ def flows(draw: st.DrawFn) -> tuple[Flow, Flow]:
 
 @settings(max_examples=600, deadline=None)
 @given(policy_sets(), flows())
-def test_an_answer_holds_for_every_way_the_flow_may_turn_out(
+def test_an_answer_holds_for_every_possible_flow(
     policies: PolicySet, pair: tuple[Flow, Flow]
 ) -> None:
     flow, known = pair

@@ -50,7 +50,7 @@ def test_classes_that_a_direction_views_alike_behave_alike(seed: int) -> None:
 
 @settings(max_examples=150)
 @given(SEEDS)
-def test_a_protocol_that_is_not_told_apart_is_asked_about_without_its_ports(seed: int) -> None:
+def test_a_protocol_that_no_rule_distinguishes_is_looked_up_without_ports(seed: int) -> None:
     rng = random.Random(seed)
     case = some_case(rng)
     decision = decide_all(case.policies, case.universe).decision

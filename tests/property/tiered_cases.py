@@ -84,7 +84,7 @@ def tiered_case(
     max_pods: int = 7,
     with_notes: bool = False,
 ) -> TieredCase:
-    """A random case; `with_notes`: some rules make notes, or ask for one of what they do."""
+    """A random case; `with_notes`: some rules make notes, or have an effect."""
     tiers = []
     for at in range(rng.choice((0, *range(1, max_tiers + 1), *range(1, max_tiers + 1)))):
         mode = rng.choice(tuple(TierMode))

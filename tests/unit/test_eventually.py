@@ -11,6 +11,6 @@ def test_eventually_returns_the_first_true_value() -> None:
     assert eventually(lambda: next(values), "a number") == 7
 
 
-def test_eventually_fails_after_its_deadline_and_says_what_was_missing() -> None:
+def test_eventually_fails_after_its_deadline_and_names_the_missing_condition() -> None:
     with pytest.raises(AssertionError, match=r"after 0\.05 s: a frame \(last seen: \[\]\)"):
         eventually(list, "a frame", seconds=0.05)

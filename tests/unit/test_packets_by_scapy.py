@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The frames that kernel tests are made of, read and built anew by scapy: every length and checksum."""
+"""scapy parses and rebuilds the frames of the kernel tests: every length and checksum agrees."""
 
 import pytest
 from scapy.layers.inet import ICMP, IP, TCP, UDP

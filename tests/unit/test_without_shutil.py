@@ -39,7 +39,7 @@ def test_tools_are_found_on_the_path(
         clang.find_tool.cache_clear()
 
 
-def test_what_was_there_goes_and_what_links_lead_to_stays(tmp_path: Path) -> None:
+def test_a_placed_directory_replaces_the_old_one_and_keeps_link_targets(tmp_path: Path) -> None:
     others, out = tmp_path / "others", tmp_path / "out"
     for folder in (others, out / "a" / "b"):
         folder.mkdir(parents=True)
@@ -53,7 +53,7 @@ def test_what_was_there_goes_and_what_links_lead_to_stays(tmp_path: Path) -> Non
     assert (others / "file").exists()
 
 
-def test_what_was_begun_goes_where_the_work_fails(tmp_path: Path) -> None:
+def test_a_failed_placement_removes_partial_output(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     with pytest.raises(ValueError, match="no"), placed(out) as work:

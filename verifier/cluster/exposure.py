@@ -8,13 +8,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from policyc.ir.bits import bits_of, members
+from policyc.ir.describe import describe_ports, describe_selector
 from policyc.ir.peers import EndpointPeer
 from policyc.ir.policy import NEVER, Action, Direction, Policy, Rule
 from policyc.ir.results.common import Place
 from policyc.ir.results.listing import ExposedTo, Exposure, PotentialPeer
 from policyc.ir.results.places import place_of_policy, place_of_rule
 from policyc.ir.universe import FAMILIES, Endpoint
-from policyc.ir.words import describe_ports, describe_selector
 from policyc.verifier.cluster.groups import Group
 from policyc.verifier.cluster.listing import Listing
 from policyc.verifier.cluster.reads import policies_of

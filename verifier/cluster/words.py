@@ -8,10 +8,10 @@ from functools import cached_property
 from ipaddress import IPv4Address, IPv6Address, summarize_address_range
 
 from policyc.ir.bits import members
+from policyc.ir.describe import describe_selector
 from policyc.ir.peers import Network, is_inside
 from policyc.ir.selectors import EndpointSelector
 from policyc.ir.universe import Endpoint, Node, end_name
-from policyc.ir.words import describe_selector
 from policyc.verifier.cluster.regions import owners
 from policyc.verifier.cluster.space import Space
 
@@ -45,7 +45,7 @@ class Words:
         space = self.space
         parts = []
         if columns == space.all:
-            return "anyone"
+            return "any peer"
         pods = columns & self._pods
         nodes = columns & ~self._pods & ~space.outside
         if pods:

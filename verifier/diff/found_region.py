@@ -65,7 +65,7 @@ class FoundRegion:
         """The region in words, with its witness and both verdicts of it."""
         region = self.regions[0]
         own = describe_side(_side(Own, region), "hosts" if region.is_host else "any pod")
-        peers = describe_side(_side(Other, region), "anyone")
+        peers = describe_side(_side(Other, region), "any peer")
         ingress = region.direction is Direction.INGRESS
         services = [describe_service_part(each) for each in self.services()]
         if not all(each.is_exact for each in self.regions):

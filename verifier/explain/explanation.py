@@ -8,6 +8,7 @@ checked: the reference semantics must give the same verdict.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from policyc.ir.describe import describe_rule
 from policyc.ir.errors import InternalError
 from policyc.ir.policy import Action, Direction, Policy, PolicySet, Rule, Tier, TierMode
 from policyc.ir.results.explain import (
@@ -43,7 +44,6 @@ from policyc.ir.semantics import (
     verdict,
 )
 from policyc.ir.universe import End, Endpoint, Flow, Node, end_name
-from policyc.ir.words import describe_rule
 from policyc.verifier.explain.changes import changes_of
 from policyc.verifier.explain.choices import choices_of
 from policyc.verifier.explain.mismatches import mismatches

@@ -7,6 +7,7 @@ A part gets reasons exactly where `ir/matching.py` says that it does not match.
 from collections.abc import Iterable, Sequence
 from typing import assert_never
 
+from policyc.ir.describe import describe_peer, describe_ports
 from policyc.ir.matching import (
     Subject,
     attributes,
@@ -61,7 +62,6 @@ from policyc.ir.selectors import (
 )
 from policyc.ir.services import Service
 from policyc.ir.universe import End, Endpoint, Flow, Node, end_address, end_name
-from policyc.ir.words import describe_peer, describe_ports
 
 Reasons = tuple[Reason, ...]
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Intents in words, for reports."""
 
+from policyc.ir.describe import describe_peer, describe_ports
 from policyc.ir.intents import ANY_SERVICES, Intent, IntentKind, Scope
 from policyc.ir.peers import Peer
-from policyc.ir.words import describe_peer, describe_ports
 
 
 def describe_intent(intent: Intent) -> str:

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import z3
 
+from policyc.ir.describe import describe_peer
 from policyc.ir.intervals import IntervalSet
 from policyc.ir.peers import AddressPeer, EndpointPeer, Peer
 from policyc.ir.policy import NEVER, NamedPort, Policy, Rule
 from policyc.ir.selectors import EndpointSelector
-from policyc.ir.words import describe_peer
 from policyc.verifier.cluster.rows import services_of
 from policyc.verifier.symbolic.attributes import (
     Domains,

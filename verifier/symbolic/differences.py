@@ -3,6 +3,7 @@
 
 from collections.abc import Collection, Iterable, Iterator
 
+from policyc.ir.describe_verdict import describe_verdict
 from policyc.ir.intervals import IntervalSet
 from policyc.ir.policy import Action, Direction, Limit
 from policyc.ir.results.common import Place, Step
@@ -10,7 +11,6 @@ from policyc.ir.results.diff import DifferenceKind, DiffOutcome
 from policyc.ir.results.places import places_of
 from policyc.ir.semantics import EffectKind, EndVerdict, Verdict
 from policyc.ir.services import ALL_SERVICES, Kind, kind_span
-from policyc.ir.verdict_words import describe_verdict
 
 _NOT_OF = {4: kind_span(Kind.ICMPV6), 6: kind_span(Kind.ICMP)}
 Said = tuple[Action, frozenset[tuple[EffectKind, Limit | None]]]

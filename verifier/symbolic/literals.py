@@ -12,12 +12,12 @@ from typing import assert_never
 
 import z3
 
+from policyc.ir.describe import describe_peer, describe_selector
 from policyc.ir.intervals import IntervalSet
 from policyc.ir.peers import EndpointPeer, Peer
 from policyc.ir.policy import NamedPort
 from policyc.ir.selectors import EVERY_ENDPOINT, EndpointSelector
 from policyc.ir.services import ALL_SERVICES, describe_services
-from policyc.ir.words import describe_peer, describe_selector
 from policyc.verifier.smt.terms import (
     Term,
     in_range,

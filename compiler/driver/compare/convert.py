@@ -28,12 +28,12 @@ from policyc.compiler.frontend.read import read_policies
 from policyc.compiler.frontend.yaml.scalars import resolve
 from policyc.compiler.frontend.yaml.sources import StreamSource
 from policyc.ir.bounds import opaque_rules
+from policyc.ir.describe_verdict import describe_verdict
 from policyc.ir.diagnostics import Report
 from policyc.ir.errors import InputError, InternalError
 from policyc.ir.passes.without_effects import WithoutEffects
 from policyc.ir.passes.without_hosts import WithoutHosts
 from policyc.ir.policy import PolicySet
-from policyc.ir.verdict_words import describe_verdict
 from policyc.verifier.symbolic.policy_equivalence import (
     Difference,
     GaveUp,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trees over addresses: the column of each address, and what a tree is said to cost."""
+"""Trees over addresses: the column of each address, and the predicted cost of a tree."""
 
 import random
 from bisect import bisect_right
@@ -70,7 +70,7 @@ def test_every_address_has_the_column_of_its_run(seed: int) -> None:
 
 
 @pytest.mark.parametrize("n", [5, 100, 4000])
-def test_a_tree_of_fans_is_as_it_was_said_to_be(n: int) -> None:
+def test_a_tree_of_fans_has_the_predicted_shape(n: int) -> None:
     runs = blocks(n, 24)
     tree = tree_of_fans(runs)
     plan, nodes = made(tree, runs)
@@ -89,7 +89,7 @@ def test_the_blocks_of_a_half_are_two_words_away() -> None:
     assert tree.ns < best_tree(runs, 4).ns
 
 
-def test_a_fan_of_a_half_has_no_word_for_keys_that_there_are_not() -> None:
+def test_a_fan_has_no_word_for_impossible_keys() -> None:
     """256 words are 16 lines; one more would leave room for half as many, in the same memory."""
     tree = tree_of_fans(blocks(128, 24))
     assert tree.fans is not None and [shape.lines for shape in tree.fans.values()] == [16]

@@ -145,7 +145,7 @@ def test_conditions_as_selectors(condition: Condition, text: str) -> None:
         (asks("a", "x", attribute=Attribute.NODE_LABEL), "pods by node label"),
     ],
 )
-def test_conditions_that_no_selector_says(condition: Condition, why: str) -> None:
+def test_conditions_that_no_selector_can_express(condition: Condition, why: str) -> None:
     with pytest.raises(UnsayableError, match=why):
         to_text([condition], of_workloads)
 
@@ -174,7 +174,7 @@ def test_a_selector_may_nest_as_deep_as_it_is_read() -> None:
          'projectcalico.org/name != "shop" && has(team)'),
     ],
 )  # fmt: skip
-def test_a_negative_selector_of_namespaces_leaves_out_what_has_none(
+def test_a_negative_namespace_selector_excludes_ends_without_a_namespace(
     parts: list[Condition], text: str
 ) -> None:
     assert namespace_selector(parts) == text
@@ -243,7 +243,7 @@ def test_blocks_as_nets(peers: list[Peer], sources: list[object]) -> None:
     assert [rule.get("source", {}) for rule in found] == sources
 
 
-def test_a_rule_without_cidrs_says_its_family() -> None:
+def test_a_rule_without_cidrs_names_its_family() -> None:
     found = written(replace(RULE, peers=(Not(block("10.0.0.0/8")),)))
     assert [rule.get("ipVersion") for rule in found] == [None, 6]
 
@@ -300,7 +300,7 @@ def test_a_default_tier_that_passes_is_no_tier_of_calicos_own() -> None:
     assert tier["spec"] == {"order": 100, "defaultAction": "Pass"}
 
 
-def test_policies_that_select_nobody_and_tiers_without_any_are_left_out() -> None:
+def test_policies_without_pods_and_empty_tiers_are_omitted() -> None:
     assert to_calico(policies(policy(RULE, subject=NEVER))) == []
     assert to_calico(policies(policy(), unmatched=Action.PASS)) == []
     assert to_calico(PolicySet((Tier("t", TierMode.DENY_WINS, Action.DENY, ()),))) == []

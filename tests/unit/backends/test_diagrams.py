@@ -28,7 +28,7 @@ TOP = 0x3FFFF
 
 
 def diagram(steps: dict[int, int]) -> Diagram:
-    """The diagram of these steps, those that repeat the one before left out."""
+    """The diagram of these steps, without steps that repeat the leaf before."""
     out: list[tuple[int, int]] = []
     for lo, rule in sorted(steps.items()):
         if not out or out[-1][1] != rule:
@@ -82,7 +82,7 @@ def check(
     asked: DiagramLayout | None = None,
     asked_of_long: LongLayout | None = None,
 ) -> list[str]:
-    """Ask all diagrams around all their steps; what was chosen."""
+    """Look up all diagrams around all their steps; the chosen layouts."""
     nodes, verdicts = laid_out(diagrams)
     trees = trees_of(verdicts, nodes, asked, asked_of_long)
     assert len(trees.words) == len(diagrams)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rules ask for beside allow and deny: in the program where they do, else nowhere."""
+"""Effects of rules are in the program if and only if some rule has them."""
 
 import struct
 from dataclasses import replace
@@ -75,15 +75,13 @@ def test_the_table_has_the_rule_that_rejects_and_no_other() -> None:
         (Limit(1, 1_000_000_000), 1_000_000_000, 999_999_999 * 1_000_000_000),
     ],
 )
-def test_a_limit_is_an_interval_and_how_early_one_may_come(
-    limit: Limit, every: int, slack: int
-) -> None:
+def test_a_limit_has_an_interval_and_a_slack(limit: Limit, every: int, slack: int) -> None:
     found = effects_of([RuleEntry("rule", Action.ALLOW, limit=limit)])
     assert found == {0: RuleEffects(EffectBits.LIMIT, every, slack)}
     assert slack + every < 1 << 63
 
 
-def test_only_what_limits_and_rejects_need_is_there() -> None:
+def test_only_maps_that_limits_and_rejects_need_exist() -> None:
     limiting = emitted("allow", " limit 5/s burst 2")
     assert "#define PC_LIMITS 1\n" in limiting.c and "PC_REJECTS" not in limiting.c
     names = {each.map_name for each in limiting.seeds}
@@ -91,13 +89,13 @@ def test_only_what_limits_and_rejects_need_is_there() -> None:
     assert seed(emitted("reject"), "pc_limits") is None
 
 
-def test_defaults_ask_for_nothing() -> None:
+def test_defaults_have_no_effects() -> None:
     kinds = ("default-allow", "fail-closed", "default-deny")
     assert effects_of([RuleEntry(kind, Action.DENY) for kind in kinds]) == {}
 
 
 @pytest.mark.parametrize(("action", "modifier"), [("log", ""), ("deny", " log"), ("pass", " log")])
-def test_only_what_logs_need_is_there(action: str, modifier: str) -> None:
+def test_only_maps_that_logs_need_exist(action: str, modifier: str) -> None:
     logging = emitted(action, modifier)
     assert "#define PC_LOGS 1\n" in logging.c
     assert "PC_REJECTS" not in logging.c and "PC_LIMITS" not in logging.c
@@ -107,7 +105,7 @@ def test_only_what_logs_need_is_there(action: str, modifier: str) -> None:
     assert seed(emitted("deny"), "pc_events") is None
 
 
-def test_audit_takes_ids_and_nothing_else() -> None:
+def test_audit_needs_only_ids() -> None:
     made = emitted("audit")
     assert "PC_LOGS" not in made.c and made.plan.effects is EffectBits.NONE
     assert any(", after audit by " in words for words in made.layout.verdicts.rules)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the comments of the emitted C say; a file name cannot end the one it is named in."""
+"""The comments of the emitted C name rules and classes; a file name cannot end a comment."""
 
 import shutil
 from dataclasses import replace
@@ -56,4 +56,4 @@ def test_a_node_of_any_kind_is_named_without_a_condition(tmp_path: Path) -> None
     )
     inputs = Inputs((PathSource(str(policy)),), (), ReadOptions())
     c = emit_all(compile_inputs(inputs, None, lambda stage: None).decided.decision).c
-    assert ": the own node\n" in c and ": a node\n" in c
+    assert ": the pod's own node\n" in c and ": a node\n" in c

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What fans are made for: how many bits they ask, how large they get, and when they are left."""
+"""Fans: how many bits index them, how large they get, and when trees replace them."""
 
 import random
 
@@ -60,7 +60,7 @@ def test_a_few_steps_of_other_protocols_do_not_widen_a_fan() -> None:
     assert shape_of([*steps, *((UDP + lo, word) for lo, word in steps)], 1 << 19).kinds == 2
 
 
-def test_a_table_does_not_grow_where_that_saves_no_node() -> None:
+def test_a_table_grows_only_if_that_saves_nodes() -> None:
     steps = ports(40, 1500)
     shape = shape_of(steps, costs.MAX_FAN_BYTES)
     assert shape.depth == 1

@@ -98,7 +98,7 @@ def test_json_gives_ranges_by_protocol() -> None:
     assert value["groups"][0]["name"] == NASTY
 
 
-def test_what_people_read_counts_the_exposures_that_are_not_shown() -> None:
+def test_readable_formats_count_omitted_exposures() -> None:
     result = replace(listing("web"), exposures=(), omitted_exposures=7)
     for form in ("text", "markdown"):
         assert "exposure of 7 more groups is not shown" in render(result, form)

@@ -45,7 +45,7 @@ def decision() -> DecisionIR:
     return decide_read(read_inputs(Inputs(given[0], given[1], ReadOptions()))).decision
 
 
-def test_the_shell_asks_for_what_the_backend_answers(decision: DecisionIR) -> None:
+def test_the_shell_and_the_backend_have_the_same_constants(decision: DecisionIR) -> None:
     known = re.search(r"enum pc_known \{(.*?)\};", SHELL, re.DOTALL)
     layouts = re.search(r"enum pc_layout \{(.*?)\};", SHELL, re.DOTALL)
     assert known and layouts
@@ -115,7 +115,7 @@ def test_symbols_keep_their_places(decision: DecisionIR) -> None:
             assert symbols[info >> 32][3] < count or symbols[info >> 32][3] >= 0xFF00
 
 
-def test_what_was_built_beforehand_is_of_the_c_that_is_there() -> None:
+def test_the_prebuilt_parts_are_of_the_current_c() -> None:
     tool = ROOT / "tools" / "prebuilt.py"
     done = subprocess.run([sys.executable, str(tool), "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -162,8 +162,8 @@ def test_a_change_of_the_datapath_is_noticed(
     assert not tool.is_fresh()
 
 
-def test_the_shell_reads_nothing_that_is_placed_anew_when_it_is_loaded() -> None:
-    """LLVM's pass for that keeps what it saw in one module, and meets it again in the next: a crash."""
+def test_the_shell_has_no_co_re_relocations() -> None:
+    """LLVM's pass for CO-RE relocations keeps state of one module and crashes on the next."""
     assert "llvm.preserve" not in shell_text()
 
 

@@ -95,7 +95,7 @@ def test_a_tree_is_balanced() -> None:
         assert depth(steps) == (count - 1).bit_length()
 
 
-def test_a_switch_picks_its_tree_and_fails_as_it_is_told() -> None:
+def test_a_switch_selects_its_tree_and_its_default() -> None:
     trees = {0: steps_of([0, 80, 81]), 3: ((0, 77),), 9: steps_of([0, 1 << 16])}
     fn = Function("define i32 @pick(i32 %which, i32 %key)")
     emit_switch(fn, Word("%which", 32), trees, Word("%key", 32), returns(32), otherwise=99)
@@ -121,7 +121,7 @@ def test_trees_are_code_for_bpf_as_well(bits: int) -> None:
     assert "call" not in assembly
 
 
-def test_a_search_finds_what_a_tree_finds() -> None:
+def test_search_and_tree_agree() -> None:
     table = (ctypes.c_uint32 * 9)(0, 3, 4, 9, 100, 1000, 1 << 20, 1 << 31, (1 << 32) - 1)
     assert all(low < high for low, high in pairwise(table))
     for count in range(1, len(table) + 1):

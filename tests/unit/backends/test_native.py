@@ -66,7 +66,7 @@ def test_classes_beyond_the_tables_are_refused(native: NativeEvaluator) -> None:
             native.decide(Direction.INGRESS, words([row]), words([column]), words([key]))
 
 
-def test_a_batch_of_nothing_has_no_answers(native: NativeEvaluator) -> None:
+def test_an_empty_batch_has_no_answers(native: NativeEvaluator) -> None:
     nothing = words([])
     found = native.verdicts(Flows(nothing, nothing, nothing))
     assert len(found.egress) == len(found.ingress) == len(found.allowed) == 0
@@ -85,7 +85,7 @@ def test_without_policies_everything_is_allowed() -> None:
     assert [native.special(word) for word in found.egress.tolist()] == [None, Special.OUTSIDE]
 
 
-def test_what_the_tables_cannot_say_has_no_number() -> None:
+def test_flows_that_tables_cannot_decide_have_no_number() -> None:
     decision, universe = decision_of(3)
     ends = Ends(decision)
     pod = universe.endpoints[0]

@@ -64,7 +64,7 @@ def test_the_formats_of_a_result_begin_with_text(shown: type) -> None:
 
 
 @pytest.mark.parametrize("result", RESULTS)
-def test_json_is_what_its_schema_says(result: object) -> None:
+def test_json_matches_its_schema(result: object) -> None:
     name = NAMES[type(result)]
     schema = json.loads((SCHEMAS / f"{name}-v1.schema.json").read_text())
     shown = json.loads(render(result, "json"))
@@ -157,7 +157,7 @@ def test_uris_are_relative_to_the_run(file: str, expected: dict[str, str] | None
     assert ("region" in physical) == (expected is not None and not file.startswith("git:"))
 
 
-def test_what_the_input_suppresses_is_marked_with_its_reason() -> None:
+def test_suppressed_findings_have_their_reason() -> None:
     (run,) = sarif_of(samples.check("why not"))["runs"]
     marked = [found["suppressions"] for found in run["results"] if "suppressions" in found]
     assert marked == [[{"kind": "inSource", "justification": "why not"}]]
@@ -172,7 +172,7 @@ def test_undecided_is_a_run_that_did_not_succeed() -> None:
 
 
 @pytest.mark.parametrize("result", RESULTS)
-def test_markdown_acts_on_nothing_that_a_user_wrote(result: object) -> None:
+def test_markdown_escapes_user_text(result: object) -> None:
     html = MarkdownIt("commonmark").enable("table").render(render(result, "markdown"))
     outside = re.sub(r"<code>.*?</code>", "", html, flags=re.DOTALL)
     assert "octocat" not in outside
@@ -192,7 +192,7 @@ def test_markdown_shows_user_text_as_it_is() -> None:
 
 @pytest.mark.parametrize("text", ["x" * 400, samples.NASTY * 9, "ü|" * 5000])
 @pytest.mark.parametrize("count", [1, 60, 600])
-def test_a_comment_fits_and_says_what_was_left_out(text: str, count: int) -> None:
+def test_a_comment_fits_and_counts_omissions(text: str, count: int) -> None:
     many = ("n " + text,) * count
     for result in (
         replace(samples.diff(text, count), notes=many),
@@ -211,9 +211,7 @@ def test_a_comment_fits_and_says_what_was_left_out(text: str, count: int) -> Non
 
 
 @pytest.mark.parametrize(("size", "count", "what"), [(400, 300, "row"), (40, 100, "detail")])
-def test_a_comment_without_room_shows_what_opens_and_what_closes(
-    size: int, count: int, what: str
-) -> None:
+def test_a_short_comment_shows_opened_and_closed_flows(size: int, count: int, what: str) -> None:
     """Rows are kept before details, so each has a case in which it does not fit."""
     opened = samples.diff("x" * size, count)
     closed = tuple(samples.difference(f"closed {at}", DifferenceKind.NARROWED) for at in range(3))

@@ -75,7 +75,7 @@ def test_the_output_file_has_the_same_text(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.yaml", "policies.yaml"]
 
 
-def test_what_cannot_be_said_is_named_and_nothing_is_written(
+def test_an_inexpressible_rule_is_named_and_nothing_is_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given, output = tmp_path / "policies.yaml", tmp_path / "out.yaml"

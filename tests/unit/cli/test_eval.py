@@ -127,7 +127,9 @@ def test_protocols_and_ends_as_people_write_them(
     assert ask(given, *flow, capsys=capsys)["verdict"] == verdict
 
 
-def test_an_unknown_verdict_says_why(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_verdict_has_a_reason(
+    given: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["eval", *given, "shop/other", "shop/web", "tcp/8080"]) == 0
     captured = capsys.readouterr()
     assert "(IPv4): unknown" in captured.out
@@ -277,9 +279,7 @@ def flow(src: str, dst: str, port: int = 80) -> dict[str, Any]:
     return {"src": src, "dst": dst, "protocol": "TCP", "port": port}
 
 
-def test_scenarios_are_answered_one_a_line_whatever_happens(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_scenario_gives_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pods = [pod("a", "10.0.0.1"), pod("b", "10.0.0.2"), pod("c", None)]
     lines = [
         scenario(1, [policy(), *pods], flow("shop/a", "shop/b"), flow("shop/b", "203.0.113.9")),

@@ -141,7 +141,7 @@ def said(
 
 
 def without_notes(text: str) -> str:
-    """Standard error without what `--engine native` says of itself."""
+    """Standard error without the messages of `--engine native`."""
     return "".join(line for line in text.splitlines(True) if "reference semantics" not in line)
 
 
@@ -163,7 +163,7 @@ def test_both_engines_print_the_same(
     assert 0 < left < 200  # and most flows were not left to the semantics
 
 
-def test_large_files_are_compiled_unless_told_otherwise(
+def test_large_files_are_compiled_by_default(
     given: list[str],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -203,7 +203,7 @@ def test_large_files_are_compiled_unless_told_otherwise(
         '[{"src": "shop/web"}]',
     ],
 )
-def test_mistakes_are_said_alike(
+def test_all_engines_report_the_same_errors(
     given: list[str], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "flows"
@@ -214,7 +214,7 @@ def test_mistakes_are_said_alike(
     assert not found[1]
 
 
-def test_warnings_are_said_alike(
+def test_all_engines_report_the_same_warnings(
     given: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "flows"
@@ -225,7 +225,7 @@ def test_warnings_are_said_alike(
     assert "comment" in found[2]
 
 
-def test_what_tables_do_not_say_is_left_to_the_semantics(
+def test_flows_that_tables_cannot_decide_use_the_semantics(
     given: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     policy = Path(given[1])
@@ -245,7 +245,7 @@ def test_what_tables_do_not_say_is_left_to_the_semantics(
 
 
 @pytest.mark.parametrize("missing", ["llvmlite", "numpy"])
-def test_without_what_it_needs_native_says_so_and_auto_does_without(
+def test_without_its_dependency_native_fails_and_auto_uses_another_engine(
     given: list[str],
     missing: str,
     tmp_path: Path,

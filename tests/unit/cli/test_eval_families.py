@@ -41,7 +41,7 @@ def given(tmp_path: Path) -> list[str]:
         ("fd00::2", "fd00::1", "icmp", "ICMPV6 type 128 code 0 (IPv6): deny"),
     ],
 )
-def test_an_address_says_the_family(
+def test_an_address_determines_the_family(
     given: list[str],
     src: str,
     dst: str,

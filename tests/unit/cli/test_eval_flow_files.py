@@ -29,7 +29,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_no_file_of_flows(
+def test_invalid_flow_files_are_refused(
     case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text, line, message = CASES[case]

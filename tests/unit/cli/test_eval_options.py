@@ -96,7 +96,7 @@ def test_a_node_is_an_end_by_name_and_by_address(
     assert answer["egress"]["rule"]["policy"] == "ClusterNetworkPolicy edge"
 
 
-def test_a_node_that_there_is_not_is_bad_input(
+def test_an_unknown_node_is_an_input_error(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run([*given(folder, NODES), "shop/web", "node/n2", "tcp/22"]) == 2

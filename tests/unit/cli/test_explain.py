@@ -81,7 +81,7 @@ def test_a_bug_is_a_document_and_exit_3(
     assert capfd.readouterr().out == "", "text has its errors on standard error only"
 
 
-def test_a_format_that_there_is_not_is_wrong_usage(capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_format_is_a_usage_error(capfd: pytest.CaptureFixture[str]) -> None:
     assert run([*DENIED, "--format", "sarif"]) == 2
     assert "'sarif' is not one of 'text', 'json'" in capfd.readouterr().err
 
@@ -96,9 +96,7 @@ def test_the_result_goes_into_a_file(tmp_path: Path, capfd: pytest.CaptureFixtur
     assert list(tmp_path.iterdir()) == [output], "nothing is left beside it"
 
 
-def test_a_file_that_cannot_be_written_is_said(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unwritable_file_is_reported(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     missing = tmp_path / "no" / "why.json"
     assert run([*DENIED, "--format", "json", "-o", str(missing)]) == 2
     shown = capfd.readouterr()
@@ -106,7 +104,7 @@ def test_a_file_that_cannot_be_written_is_said(
     assert "cannot be written" in shown.err
 
 
-def test_a_failure_goes_where_the_result_would(
+def test_a_failure_is_written_to_the_result_file(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "why.json"
@@ -116,7 +114,7 @@ def test_a_failure_goes_where_the_result_would(
     assert capfd.readouterr().out == ""
 
 
-def test_the_page_shows_what_is_said(
+def test_the_page_shows_the_explanation(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(ROOT)

@@ -175,7 +175,7 @@ def test_files_that_cannot_be_read_are_reported(tmp_path: Path, text: str) -> No
     assert run(["fmt", str(tmp_path / "nothing")]) == 2
 
 
-def test_files_of_others_are_not_even_read(tmp_path: Path) -> None:
+def test_files_of_other_kinds_are_not_read(tmp_path: Path) -> None:
     path = tmp_path / "chart.yaml"
     path.write_text("a: {{ template }}\n")
     assert run(["fmt", str(tmp_path)]) == 0
@@ -196,7 +196,7 @@ def test_standard_input_goes_to_standard_output(
     assert run(["fmt", "-", "x"]) == 2
 
 
-def test_the_mode_and_a_link_stay(policy: Path, tmp_path: Path) -> None:
+def test_fmt_keeps_the_mode_and_a_link(policy: Path, tmp_path: Path) -> None:
     policy.chmod(0o640)
     link = tmp_path / "link.yaml"
     link.symlink_to(policy)
@@ -222,7 +222,7 @@ def test_a_failed_write_leaves_the_file(
     assert names_in(policy.parent) == ["p.yaml"]
 
 
-def test_what_cannot_be_written_does_not_stop_the_others(
+def test_an_unwritable_file_does_not_stop_the_others(
     policy: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     other = policy.parent / "a.intent"
@@ -242,7 +242,7 @@ def test_what_cannot_be_written_does_not_stop_the_others(
     assert policy.read_text() == laid_out()
 
 
-def test_a_directory_without_files_says_what_was_looked_for(
+def test_a_directory_without_files_names_the_expected_endings(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["fmt", str(tmp_path)]) == 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`policyc fuzz`: its options, its exit codes, and what it says of wrong input."""
+"""`policyc fuzz`: its options, its exit codes, and its messages about wrong input."""
 
 import json
 import signal
@@ -65,7 +65,7 @@ def test_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         assert run(["fuzz", "-f", "-", "--seed", "1", *FEW]) == 0
 
 
-def test_what_is_wrong_with_own_policies_is_said(
+def test_errors_in_own_policies_are_reported(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "policy.yaml"

@@ -14,7 +14,7 @@ from policyc.compiler.cli.main import COMMANDS, cli
 
 
 def commands() -> Iterator[tuple[str, Command]]:
-    """Every command that does something, by what is typed."""
+    """Every command that does something, by its command line."""
     assert isinstance(cli, click.Group)
     context = click.Context(cli)
     for name in COMMANDS:

@@ -83,15 +83,15 @@ def test_nothing_else_is_loaded(modules: tuple[str, ...]) -> None:
     assert not_needed(loaded) == []
 
 
-def test_the_short_way_loads_nothing_of_the_whole_one() -> None:
-    """What is left of a run after a small change is mostly its start."""
+def test_an_incremental_build_imports_nothing_of_a_full_build() -> None:
+    """Start-up is most of the time of a run after a small change."""
     loaded = imported_by("import policyc.compiler.driver.rebuild.incremental")
     assert [name for name in sorted(loaded) if OF_THE_WHOLE_WAY.fullmatch(name)] == []
     assert [name for name in not_needed(loaded) if not OF_BUNDLES.fullmatch(name)] == []
 
 
 def test_options_are_read_without_the_compiler() -> None:
-    """A mistake in the options is said before anything of the pipeline is loaded."""
+    """An error in the options is reported before the pipeline is imported."""
     loaded = imported_by(
         "from policyc.compiler.cli.main import run\n"
         "assert run(['compile', '--help']) == 0\n"
@@ -118,7 +118,7 @@ def test_a_network_policy_is_read_without_the_readers_of_others() -> None:
     assert not_needed(loaded) == []
 
 
-def test_the_pattern_knows_what_a_whole_run_loads() -> None:
+def test_the_pattern_matches_imports_of_a_full_build() -> None:
     """The other tests would hold of a pattern that is out of date, too."""
     loaded = imported_by(
         "import policyc.compiler.driver.compile.compile, policyc.compiler.frontend.read"

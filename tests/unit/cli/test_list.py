@@ -38,20 +38,20 @@ spec:
 
 
 def listed(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """What list prints; the exit code is 0."""
+    """The output of list; the exit code is 0."""
     assert run(["list", *arguments]) == 0
     return capfd.readouterr().out
 
 
 def listed_json(capfd: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    """The JSON document, which is what its schema says."""
+    """The JSON document, which matches its schema."""
     value: dict[str, Any] = json.loads(listed(capfd, *arguments, "--format", "json"))
     jsonschema.Draft202012Validator(SCHEMA).validate(value)
     return value
 
 
 def without_versions(document: str) -> str:
-    """The document without what depends on the solver that is installed."""
+    """The document without fields that depend on the installed solver."""
     named = re.sub(r"z3 \d[\d.]*", "z3 VERSION", document)
     return re.sub(r'("name": "z3",\s+"version": ")[^"]*', r"\1VERSION", named)
 

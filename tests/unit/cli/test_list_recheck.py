@@ -22,7 +22,7 @@ spec: {selector: all(), ingress: [{action: Allow, protocol: TCP, source: {ports:
 """
 
 
-def test_the_listing_says_how_much_was_worked_out_again(
+def test_recheck_reports_its_coverage(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     assert run(["list", *INPUT]) == 0
@@ -58,7 +58,7 @@ def test_a_difference_is_a_fault_of_ours(
     assert "compiled code does not confirm what is listed of" in captured.err
 
 
-def test_what_tables_do_not_say_is_not_worked_out_again(
+def test_recheck_omits_flows_that_tables_cannot_decide(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "p.yaml").write_text(HIGH_PORTS)

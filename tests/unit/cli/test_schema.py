@@ -23,7 +23,7 @@ def test_without_a_name_the_names_are_listed(capfd: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_schema_is_printed_as_it_is(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_schema_is_printed_unchanged(name: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["schema", name]) == 0
     assert capfd.readouterr().out == (FOLDER / f"{name}.schema.json").read_text()
 
@@ -75,7 +75,7 @@ SPECS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("wrong", SPECS)
-def test_what_policyc_refuses_the_schema_refuses(wrong: dict[str, Any]) -> None:
+def test_the_schema_refuses_input_that_policyc_refuses(wrong: dict[str, Any]) -> None:
     assert not is_valid("extended-policy", POLICY | {"spec": POLICY["spec"] | wrong})
 
 

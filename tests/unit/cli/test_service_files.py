@@ -97,7 +97,7 @@ def test_json_needs_no_yaml(tmp_path: Path) -> None:
     ],
     ids=["itself", "itself in a mapping", "alias", "no number", "no date", "digits", "depth"],
 )
-def test_what_no_object_looks_like_is_told_with_its_place(
+def test_an_invalid_object_is_reported_with_its_position(
     tmp_path: Path, text: str, told: str
 ) -> None:
     with pytest.raises(InputError) as error:

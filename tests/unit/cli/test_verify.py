@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`policyc verify`: its exit codes, universes, formats, and what it says of wrong input."""
+"""`policyc verify`: its exit codes, universes, formats, and its messages about wrong input."""
 
 import json
 from pathlib import Path
@@ -73,7 +73,7 @@ def answers(capfd: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     ("text", "code"),
     [(HOLDS, 0), (BROKEN, 1), (VACUOUS, 1), (HOLDS + BROKEN, 1), (HOLDS + VACUOUS, 1)],
 )
-def test_the_exit_code_says_what_was_found(
+def test_the_exit_code_reflects_the_result(
     text: str, code: int, given: list[str], tmp_path: Path
 ) -> None:
     assert run(["verify", *given, *intents(tmp_path, text)]) == code
@@ -129,7 +129,7 @@ def test_hypothetical_pods_and_real_ones(
     assert again["witness"] == hypothetical["witness"]
 
 
-def test_where_pods_live_is_asked_for_where_nobody_says(
+def test_unknown_pod_networks_are_asked_for(
     given: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "web.yaml").write_text(TEMPLATE % {"name": "web"})
@@ -140,7 +140,7 @@ def test_where_pods_live_is_asked_for_where_nobody_says(
     assert "--pod-cidr" not in capfd.readouterr().out
 
 
-def test_what_the_cluster_has_not_is_vacuous_there(
+def test_an_intent_about_absent_ends_is_vacuous(
     given: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "web.yaml").write_text(TEMPLATE % {"name": "web"})
@@ -189,7 +189,7 @@ def test_wrong_intents_are_errors_with_a_place(
     assert code in said and "i.intent" in said
 
 
-def test_mistakes_of_policies_and_of_intents_are_said_together(
+def test_errors_of_policies_and_intents_are_reported_together(
     given: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "policies" / "db.yaml").write_text(POLICY.replace("5432", "70000"))
@@ -222,7 +222,7 @@ def test_intents_and_policies_must_be_given(given: list[str], tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("solver", ["bitwuzla", "both"])
-def test_another_solver_says_the_same(
+def test_another_solver_agrees(
     solver: str, given: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     asked = ["verify", *given, *intents(tmp_path, HOLDS + BROKEN), "--solver", solver]

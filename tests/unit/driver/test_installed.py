@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said to be installed is what Python's own modules say."""
+"""The list of installed packages equals that of Python's own modules."""
 
 import sys
 from importlib import metadata, resources
@@ -32,7 +32,7 @@ def test_the_release_is_read_without_the_metadata_module(monkeypatch: pytest.Mon
     assert z3_release() == said
 
 
-def test_what_is_not_installed_is_an_import_error() -> None:
+def test_a_missing_package_is_an_import_error() -> None:
     with pytest.raises(metadata.PackageNotFoundError):
         release_of("policyc-of-another")
 

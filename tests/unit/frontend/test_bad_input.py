@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Through the command line: what is wrong is said with its place, all of it, and the exit code is 2."""
+"""The command line reports every error with its position, and exits with 2."""
 
 from pathlib import Path
 

@@ -29,6 +29,9 @@ def test_no_code_is_used_twice() -> None:
 
 
 def test_the_page_has_every_code_with_its_severity_cause_and_fix() -> None:
-    rows = re.findall(r"^\| (PC\d{4}) \| (\w+) \| (.+) \| (.+) \|$", PAGE.read_text(), re.M)
-    listed = {name: severity for name, severity, cause, fix in rows if cause and fix}
+    entries = re.findall(
+        r"^- \*\*(PC\d{4})\*\* \((\w+)\): (?:.+\n)+?  \*Fix:\* .+$", PAGE.read_text(), re.M
+    )
+    listed = dict(entries)
+    assert len(listed) == len(entries)
     assert listed == {code.name: code.severity.value for code in DECLARED}

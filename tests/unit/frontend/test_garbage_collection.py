@@ -19,7 +19,7 @@ def test_a_pause_ends_where_it_began() -> None:
     assert gc.isenabled()
 
 
-def test_what_is_relaxed_is_restored() -> None:
+def test_relaxed_settings_are_restored() -> None:
     before = gc.get_threshold()
     with pytest.raises(ZeroDivisionError), collector_relaxed():
         assert gc.get_threshold() > before

@@ -29,7 +29,7 @@ def test_a_cidr_that_is_an_error_is_no_warning_too(
     assert "warning[" not in found
 
 
-def test_what_is_no_address_is_not_given_a_prefix_length(
+def test_an_invalid_address_gets_no_prefix_length_hint(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = "  ingress: [{from: [{ipBlock: {cidr: 10.0.0.0/8, except: [foo, 10.0.0.1]}}]}]\n"

@@ -25,7 +25,7 @@ def test_a_kind_has_a_reader_if_it_is_a_policy() -> None:
 
 
 @pytest.mark.parametrize("key", POLICY_KINDS, ids="/".join)
-def test_each_reader_is_there_to_be_imported(key: tuple[str, str]) -> None:
+def test_each_reader_can_be_imported(key: tuple[str, str]) -> None:
     version, kind = key
     node = from_python({"apiVersion": version, "kind": kind, "other": 1}, "<test>")
     assert isinstance(node, Mapping)
@@ -35,11 +35,11 @@ def test_each_reader_is_there_to_be_imported(key: tuple[str, str]) -> None:
 
 
 @pytest.mark.parametrize("name", frontend.__all__)
-def test_each_public_name_is_there(name: str) -> None:
+def test_each_public_name_exists(name: str) -> None:
     assert getattr(frontend, name) is not None
 
 
-def test_other_names_are_not() -> None:
+def test_other_names_are_not_public() -> None:
     other = "no_such_name"
     with pytest.raises(AttributeError, match=other):
         getattr(frontend, other)

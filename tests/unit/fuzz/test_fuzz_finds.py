@@ -29,7 +29,7 @@ _seeds = emission.make_seeds
 
 
 def without_udp(text: str, cache: BuildCache | None) -> bytes:
-    """C that forgets to tell UDP from protocols without ports."""
+    """C that does not distinguish UDP from protocols without ports."""
 
     def cleared(found: re.Match[str]) -> str:
         return f"#define PC_TOLD_APART {int(found[1], 16) & ~2:#x}"
@@ -38,7 +38,7 @@ def without_udp(text: str, cache: BuildCache | None) -> bytes:
 
 
 def with_wrong_leaves(*given: Any) -> tuple[Seed, ...]:
-    """Seeds in which the first node of the searches allows what it denies."""
+    """Seeds in which the first node allows instead of denies."""
     found = []
     for seed in _seeds(*given):
         data = bytearray(bytes(seed.data))

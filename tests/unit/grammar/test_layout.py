@@ -61,7 +61,7 @@ LAID_OUT = [
 
 
 @pytest.mark.parametrize(("text", "expected"), LAID_OUT)
-def test_what_it_looks_like(text: str, expected: str) -> None:
+def test_formatted_layout(text: str, expected: str) -> None:
     assert lay_out_rules(text) == expected
 
 

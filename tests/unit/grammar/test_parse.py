@@ -93,7 +93,7 @@ def test_a_rule_s_tree() -> None:
     )
 
 
-def test_what_a_rule_takes_out_and_its_two_sides() -> None:
+def test_exceptions_and_both_sides_of_a_rule() -> None:
     parsed = parse_rules(
         "allow any except {tcp/1, udp} from any to entity world in ::/0 except ::1"
     )
@@ -218,14 +218,16 @@ EXPECTED = [
 
 
 @pytest.mark.parametrize(("text", "found", "some", "none"), EXPECTED)
-def test_what_was_expected(text: str, found: str, some: set[str], none: set[str]) -> None:
+def test_messages_name_the_expected_tokens(
+    text: str, found: str, some: set[str], none: set[str]
+) -> None:
     (problem,) = parse_rules(text).problems
     assert problem.found.text == found
     assert some <= set(problem.expected)
     assert not none & set(problem.expected)
 
 
-def test_mistakes_of_several_lines_are_all_said() -> None:
+def test_errors_of_several_lines_are_all_reported() -> None:
     parsed = parse_rules(
         "allw\ningress:\n  allow tcp/1 form any\n  pass\n  deny from (all\n  pass\n"
     )
@@ -249,7 +251,7 @@ def test_a_statement_may_be_long() -> None:
     assert len(rule.peers[0].expression.values) == 2000
 
 
-def test_nothing_is_no_expression() -> None:
+def test_an_empty_text_is_not_an_expression() -> None:
     for text in ("", "  \n", "# only this"):
         assert parse_expression(text).problems
 

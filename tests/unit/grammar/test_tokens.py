@@ -41,6 +41,6 @@ def test_the_keywords_are_the_grammar_s() -> None:
     assert {word for word in literals if word.isalnum()} == KEYWORDS
 
 
-def test_a_text_in_quotes_says_what_stands_between_them() -> None:
+def test_a_quoted_text_means_the_text_between_the_quotes() -> None:
     (token,) = tokenise(r'"a \"b\" \\ c"')
     assert unquoted(token) == 'a "b" \\ c'

@@ -37,7 +37,7 @@ def test_random_policy_sets_come_back() -> None:
         assert encoded(back) == encoded(given), seed  # == leaves places and names out
 
 
-def test_numbers_and_truth_are_not_one_value() -> None:
+def test_numbers_and_booleans_differ() -> None:
     value = ((1,), (True,), (1.0,), ("1",), (None,), (-1e300,), (float("inf"),), (1 << 70,))
     assert repr(copied(value)) == repr(value)
 
@@ -125,7 +125,7 @@ WHOLE = encoded(Origin(Span("a", 1, 2), "spec"))
         ({"root": []}, "entry 2"),
     ],
 )
-def test_what_is_not_ours_is_refused(changes: dict[str, Any], words: str) -> None:
+def test_foreign_data_is_refused(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(DecodingError, match=words):
         Decoder(TYPES, ENCODER.table).value(**{**WHOLE, **changes})
 

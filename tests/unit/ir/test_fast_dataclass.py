@@ -109,7 +109,7 @@ def test_nothing_can_be_changed(cls: Any) -> None:
 
 
 @pytest.mark.parametrize("made_by", MADE_BY)
-def test_what_a_class_says_itself_stays(made_by: Decorator) -> None:
+def test_methods_of_the_class_are_kept(made_by: Decorator) -> None:
     @made_by(frozen=True, slots=True)
     class Own(Generic[T]):
         a: T
@@ -210,7 +210,7 @@ def test_open_ones(made_by: Decorator) -> None:
 
 
 @pytest.mark.parametrize("made_by", MADE_BY)
-def test_what_is_shown_compared_and_hashed(made_by: Decorator) -> None:
+def test_fields_in_repr_equality_and_hash(made_by: Decorator) -> None:
     @made_by(frozen=True, slots=True)
     class Some:
         a: int
@@ -278,7 +278,7 @@ def test_the_tenth_is_made_as_the_first(made_by: Decorator) -> None:
 
 
 @pytest.mark.parametrize("made_by", MADE_BY)
-def test_the_first_calls_do_what_the_later_ones_do(made_by: Decorator) -> None:
+def test_first_and_later_calls_are_equal(made_by: Decorator) -> None:
     """A method is compiled when it was called often."""
 
     @made_by(frozen=True, slots=True)

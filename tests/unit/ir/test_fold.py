@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A folded diagram says of every key what going through the tiers rule by rule says."""
+"""A folded diagram equals the evaluation of the tiers, rule by rule, for every key."""
 
 import random
 from itertools import pairwise
@@ -44,7 +44,7 @@ def deciding(tiers: list[FoldTier], key: int) -> Decided:
     return NOT_ISOLATED_RULE, tuple(notes)
 
 
-def test_the_diagram_says_of_every_key_who_decides() -> None:
+def test_the_diagram_has_the_deciding_rule_of_every_key() -> None:
     for seed in range(2000):
         tiers = random_tiers(random.Random(seed))
         numbers: dict[Decided, int] = {}

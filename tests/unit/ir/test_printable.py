@@ -29,7 +29,7 @@ ACTS = re.compile(r"[^\S ]|[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u
         ("### 1", "### 1"),
     ],
 )
-def test_what_could_act_is_escaped(text: str, shown: str) -> None:
+def test_characters_that_act_on_a_terminal_are_escaped(text: str, shown: str) -> None:
     assert printable(text) == shown
 
 
@@ -44,7 +44,7 @@ def test_what_could_act_is_escaped(text: str, shown: str) -> None:
         ("a ::error::x", "a ::error::x"),
     ],
 )
-def test_no_line_begins_a_command_of_a_log(line: str, shown: str) -> None:
+def test_no_output_line_begins_a_log_command(line: str, shown: str) -> None:
     assert printable_line(line) == shown
     assert without_commands(f"first\n{line}\n") == f"first\n{shown}\n"
 
@@ -65,7 +65,7 @@ def test_json_has_the_same_values_and_no_text_that_acts(value: object) -> None:
     assert "##[" not in text
 
 
-def test_a_caret_stands_below_what_it_marks() -> None:
+def test_a_caret_is_below_the_marked_text() -> None:
     line = 'a: "\u202e\x1b", name: x\n'
     span = Span("p.yaml", 1, 10, 14)
     shown = render(Diagnostic("PC0000", Severity.ERROR, "wrong", span), lambda _: line)
@@ -74,7 +74,7 @@ def test_a_caret_stands_below_what_it_marks() -> None:
     assert carets == "      | ".ljust(quoted.index("name")) + "^^^^"
 
 
-def test_a_caret_covers_what_is_escaped() -> None:
+def test_a_caret_covers_escaped_text() -> None:
     line = "kind: \x1bx\n"
     span = Span("p.yaml", 1, 7, 9)
     shown = render(Diagnostic("PC0000", Severity.ERROR, "wrong", span), lambda _: line)

@@ -107,7 +107,7 @@ def test_the_words_of_fans_ranges_and_nodes_differ() -> None:
     assert parts_of_fan(fan_word(MOST_LINES - 1, 15, 7)) == (MOST_LINES - 1, 15, 7)
 
 
-def test_what_was_never_written_leads_nowhere() -> None:
+def test_a_search_of_unwritten_nodes_finds_no_leaf() -> None:
     nodes = Nodes()
     assert nodes.nodes == [EMPTY_NODE]
     assert search(nodes.nodes, NOTHING, 80, 8) == NOTHING

@@ -60,7 +60,7 @@ def test_any_other_outcome_is_a_difference(probe: Probe, seen: Observation) -> N
     assert "1 differs from expected" in text(comparison)
 
 
-def test_what_is_to_be_refused_may_be_silent_but_not_allowed() -> None:
+def test_a_denied_flow_may_time_out_but_not_connect() -> None:
     expected = EXPECTED | {HTTP: Outcome.REFUSED}
     assert compare(expected, AS_EXPECTED | {HTTP: REFUSED}).agrees
     assert compare(expected, AS_EXPECTED).agrees

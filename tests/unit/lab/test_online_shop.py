@@ -46,7 +46,7 @@ def walk(value: object) -> Iterator[tuple[str, object]]:
 
 
 def containers(pod_spec: Object) -> list[Object]:
-    """Those that run beside each other: containers and restartable init containers."""
+    """The containers that run at the same time: containers and restartable init containers."""
     return [*pod_spec["containers"], *pod_spec.get("initContainers", [])]
 
 

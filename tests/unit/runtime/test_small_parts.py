@@ -108,7 +108,7 @@ def test_undo_runs_backwards_and_keeps_the_first_error() -> None:
     assert caught.value.__notes__ == ["and it could not be undone: cannot"]
 
 
-def test_undo_does_nothing_after_it_was_told_to_forget() -> None:
+def test_a_forgotten_undo_does_nothing() -> None:
     done: list[str] = []
     with pytest.raises(ValueError), Undo() as undo:
         undo.by(done.append, "one")

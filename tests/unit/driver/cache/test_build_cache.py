@@ -27,14 +27,14 @@ def entries(folder: Path) -> list[Path]:
     return sorted(path for path in (folder / build_cache.FORMAT).glob("*/*"))
 
 
-def test_what_was_put_comes_back(tmp_path: Path) -> None:
+def test_a_stored_entry_is_read_back(tmp_path: Path) -> None:
     open_cache(tmp_path / "new" / "cache").put(KEY, b"content")
     assert open_cache(tmp_path / "new" / "cache").get(KEY) == b"content"
     assert open_cache(tmp_path / "new" / "cache").get(key_of("other")) is None
 
 
 @pytest.mark.parametrize("damage", [b"", b"x", b"\0" * 40, None])
-def test_a_damaged_entry_is_not_there_and_is_replaced(tmp_path: Path, damage: bytes | None) -> None:
+def test_a_damaged_entry_is_ignored_and_replaced(tmp_path: Path, damage: bytes | None) -> None:
     cache = open_cache(tmp_path)
     cache.put(KEY, b"content")
     (path,) = entries(tmp_path)
@@ -82,7 +82,7 @@ def test_a_directory_that_cannot_be_made_is_an_input_error(tmp_path: Path) -> No
         open_cache(tmp_path / "file" / "cache")
 
 
-def test_a_put_that_fails_is_said_once_and_ends_nothing(tmp_path: Path) -> None:
+def test_a_failed_put_is_reported_once_and_ends_nothing(tmp_path: Path) -> None:
     cache = open_cache(tmp_path)
     (tmp_path / build_cache.FORMAT / KEY[:2]).write_text("in the way")
     cache.put(KEY, b"content")
@@ -91,7 +91,7 @@ def test_a_put_that_fails_is_said_once_and_ends_nothing(tmp_path: Path) -> None:
     assert [finding.code for finding in cache.findings] == ["PC0914"]
 
 
-def test_the_ledger_has_what_was_proved(tmp_path: Path) -> None:
+def test_the_ledger_has_proved_questions(tmp_path: Path) -> None:
     cache = open_cache(tmp_path)
     one, two = b"1" * 32, b"2" * 32
     ledger = proof_ledger.open_ledger(cache, "context")
@@ -103,7 +103,7 @@ def test_the_ledger_has_what_was_proved(tmp_path: Path) -> None:
     assert not proof_ledger.open_ledger(cache, "another context").has(one)
 
 
-def test_another_z3_or_another_compiler_has_proved_nothing(
+def test_another_z3_or_compiler_invalidates_proofs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache = open_cache(tmp_path)
@@ -117,9 +117,7 @@ def test_another_z3_or_another_compiler_has_proved_nothing(
     assert not proof_ledger.open_ledger(cache, "").has(b"1" * 32)
 
 
-def test_the_ledger_forgets_what_nobody_asks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_ledger_drops_unused_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proof_ledger, "_LEAST", 10)
     cache = open_cache(tmp_path)
     for run in range(8):
@@ -132,7 +130,7 @@ def test_the_ledger_forgets_what_nobody_asks(
     assert proof_ledger.open_ledger(cache, "").has(bytes([7, 4]) * 16)
 
 
-def test_comments_and_blank_lines_go_and_strings_stay() -> None:
+def test_comments_and_blank_lines_are_removed_and_strings_kept() -> None:
     text = 'int a; /* one\n two */ int b; // three\n\n\tchar *c = "/* no */ // no";  \nint/**/d;\n'
     assert bare_text(text) == 'int a;   int b;\n\tchar *c = "/* no */ // no";\nint d;\n'
 

@@ -51,7 +51,7 @@ HEAD = "apiVersion: policyc.dev/v1alpha1\nkind: ExtendedPolicy\n"
 
 
 def converted(text: str) -> str:
-    """The objects without what they all begin with."""
+    """The objects without their common first fields."""
     inputs = Inputs((StreamSource(BytesIO(text.encode())),), (), ReadOptions())
     return convert_inputs(inputs, "extended", False, lambda _: None).text.replace(HEAD, "")
 
@@ -353,11 +353,11 @@ spec:
     ],
     ids=["NetworkPolicy", "Calico", "Cilium", "ClusterNetworkPolicy", "ExtendedPolicy"],
 )
-def test_policies_of_other_apis_read_as_if_written_by_hand(given: str, expected: str) -> None:
+def test_converted_policies_equal_handwritten_ones(given: str, expected: str) -> None:
     assert converted(given) == expected
 
 
-def test_what_is_written_is_laid_out_as_fmt_would() -> None:
+def test_convert_writes_the_layout_of_fmt() -> None:
     count = 0
     for case in engine_cases():
         data = to_yaml(to_extended_policies(case.policies)).encode()
@@ -403,7 +403,7 @@ spec: {selector: has(role), ingress: [{action: Allow}]}
         (HOSTS, "it selects host interfaces"),
     ],
 )
-def test_what_the_language_has_no_words_for_is_refused_by_rule(given: str, why: str) -> None:
+def test_an_inexpressible_rule_is_refused_by_name(given: str, why: str) -> None:
     (message,) = refusals(given)
     assert message.endswith(f": {why}") or why in message
 
@@ -422,7 +422,7 @@ HAS_ODD = EndpointSelector(labels=LabelSelector((Requirement("a b", Operator.EXI
 
 
 def changed(**fields: object) -> PolicySet:
-    """One rule, changed to what no API writes."""
+    """One rule, changed to a form that no API has."""
     (case,) = [case for case in engine_cases() if case.title == "services that are taken out"]
     (tier,) = [tier for tier in case.policies.tiers if tier.policies]
     (policy,) = tier.policies
@@ -471,7 +471,7 @@ def test_a_deep_selector_can_still_be_read_back() -> None:
     assert not parse_rules(found["spec"]["rules"]).problems
 
 
-def test_rules_that_match_nobody_are_left_out_and_their_section_stays() -> None:
+def test_rules_without_peers_are_omitted_and_their_section_stays() -> None:
     for fields in (
         {"ports": ()},
         {"peers": ()},
@@ -492,8 +492,8 @@ def test_tiers_never_stand_at_the_numbers_of_others() -> None:
     assert not set(numbers) & set(BUILT_IN)
 
 
-def test_most_policy_sets_can_be_said() -> None:
-    """Of random ones, which ask for much that no API has: labels of hosts, IPv4 written as IPv6."""
+def test_most_policy_sets_can_be_written() -> None:
+    """Random policy sets have features that no API has: labels of hosts, IPv4 written as IPv6."""
     said = 0
     for seed in range(60):
         policies = tiered_case(random.Random(seed), max_tiers=3, max_policies=3).policies
@@ -506,7 +506,7 @@ def test_most_policy_sets_can_be_said() -> None:
     assert said >= 30
 
 
-def test_a_tier_that_rejects_the_rest_says_so() -> None:
+def test_a_tier_that_rejects_the_rest_is_written_with_reject_rules() -> None:
     (tier,) = changed(peers=()).tiers
     objects = to_extended_policies(PolicySet((replace(tier, unmatched=Action.REJECT),)))
     assert [(each["metadata"]["name"], each["spec"]["rules"]) for each in objects] == [

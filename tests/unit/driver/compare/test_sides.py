@@ -200,7 +200,7 @@ def test_standard_input_is_a_side_or_a_cluster(tmp_path: Path) -> None:
     assert len(old.cluster.universe.endpoints) == 1
 
 
-def test_what_is_staged_is_compared_apart(tmp_path: Path) -> None:
+def test_staged_policies_are_compared_separately(tmp_path: Path) -> None:
     old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
     old.write_text(policy("web") + staged("a", 1) + staged("b", 1) + staged("same", 1))
     new.write_text(policy("web") + staged("b", 2) + staged("c", 1) + staged("same", 1))
@@ -238,7 +238,7 @@ def compiled(out: Path, *arguments: str) -> Path:
     return out
 
 
-def test_a_bundle_stands_for_what_it_was_made_from(tmp_path: Path) -> None:
+def test_a_bundle_is_a_side_like_its_input(tmp_path: Path) -> None:
     given = (str(SHOP / "policies"),), (str(SHOP / "cluster"),)
     out = compiled(tmp_path / "bundle", "-f", given[0][0], "--cluster", given[1][0])
     old, new = read_sides(str(out), given[0][0], OPTIONS, cluster=given[1])
@@ -261,7 +261,7 @@ def test_a_bundle_holds_no_text_of_its_input(tmp_path: Path) -> None:
     assert old.policies.policies == new.policies.policies
 
 
-def test_a_bundle_is_not_believed_where_it_was_changed(tmp_path: Path) -> None:
+def test_a_changed_bundle_is_refused(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(policy("web"))
     out = compiled(tmp_path / "bundle", "-f", str(tmp_path / "p.yaml"))
     text = (out / "policies.json").read_text()

@@ -81,7 +81,7 @@ def hosts_of(given: PolicyInput) -> list[HostEndpoint]:
 
 
 def exactly(value: object) -> object:
-    """What a value is, places and names included, which == leaves out."""
+    """The full content of a value, with positions and names, which == ignores."""
     if is_dataclass(value):
         parts = [exactly(getattr(value, field.name)) for field in fields(value)]
         return type(value).__name__, parts
@@ -314,7 +314,7 @@ DAMAGE: dict[str, tuple[Callable[[Json], None], str]] = {
 
 
 @pytest.mark.parametrize("case", DAMAGE)
-def test_what_was_damaged_is_refused(case: str) -> None:
+def test_damaged_policies_are_refused(case: str) -> None:
     change, words = DAMAGE[case]
     given = read(MIXED.read_text(), MIXED.parent)
     value = json.loads(policies_json(given, given.policies))

@@ -106,14 +106,14 @@ def test_cilium_guards_every_node_and_knows_no_failsafe_ports(tmp_path: Path) ->
     assert (found.name, found.has_failsafes, found.failsafes.inbound) == ("node-7", False, ())
 
 
-def test_a_node_whose_labels_nobody_says_is_not_guarded_in_silence(tmp_path: Path) -> None:
+def test_a_node_with_unknown_labels_is_an_error(tmp_path: Path) -> None:
     bundle = read_bundle(written(tmp_path, CILIUM))
     with pytest.raises(InputError, match="has no labels of it") as refused:
         host_subject(bundle, EndpointsFile("node-7", (), (NODE,)))
     assert "under `nodes`" in refused.value.hint
 
 
-def test_without_hosts_nothing_is_said_of_any(tmp_path: Path) -> None:
+def test_without_host_policies_there_is_no_hosts_json(tmp_path: Path) -> None:
     policies = HOSTS.split("---\n")[1]
     assert not (written(tmp_path, policies) / "hosts.json").exists()
 
@@ -129,7 +129,7 @@ def test_the_policies_in_a_bundle_are_those_that_were_given(
 
 
 @pytest.mark.parametrize("how", ["--node", "--all-nodes"])
-def test_bundles_of_one_node_guard_it(tmp_path: Path, how: str) -> None:
+def test_a_bundle_of_one_node_has_its_host_policies(tmp_path: Path, how: str) -> None:
     (tmp_path / "cluster.yaml").write_text(CLUSTER)
     cluster = ("--cluster", str(tmp_path / "cluster.yaml"))
     if how == "--node":
@@ -208,7 +208,7 @@ def test_without_hosts_policies_stay_as_they_are() -> None:
     assert tier.policies[0].subject == EVERY_ENDPOINT
 
 
-def test_a_host_that_is_asked_whether_it_is_a_node_is_a_fault_of_ours() -> None:
+def test_a_node_condition_on_a_host_is_an_internal_error() -> None:
     every_node = Hosts(every_node=True)
     with pytest.raises(InternalError, match="its subject is a node"):
         every_node.lowering.run(_policy(NodePeer(), ALWAYS), Report())

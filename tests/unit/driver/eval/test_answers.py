@@ -94,7 +94,7 @@ def test_a_source_port_that_is_read_must_be_known(
         assert "--source-port" in finding.hint
 
 
-def test_what_has_no_ports_has_no_unknown_source_port() -> None:
+def test_protocols_without_ports_have_no_unknown_source_port() -> None:
     assert answer(policies(LOW_PORTS), Flow(OUTSIDE, WEB, Service(1, 8 << 8), 4)).verdict == "deny"
 
 
@@ -137,7 +137,7 @@ def test_a_pod_without_a_node_may_turn_out_local() -> None:
     assert found.verdict == "unknown" and found.unknown[0].what == "the node"
 
 
-def test_effects_are_shown_with_the_rule_that_asks_for_them() -> None:
+def test_effects_are_shown_with_their_rule() -> None:
     limited = rule(log=True, limit=Limit(10, 20), name="web")
     found = answer(policies(rule(Action.AUDIT), limited), Flow(OUTSIDE, WEB, TCP, 4))
     shown = found.ingress.to_json()["effects"]
@@ -150,13 +150,13 @@ def test_effects_are_shown_with_the_rule_that_asks_for_them() -> None:
     assert "effects" not in found.egress.to_json()
 
 
-def test_effects_that_depend_on_what_is_not_known_are_left_out() -> None:
+def test_effects_that_depend_on_unknown_facts_are_omitted() -> None:
     logged = rule(log=True, peers=(TEN,))
     found = answer(policies(logged, rule()), Flow(MANIFEST, WEB, TCP, 4))
     assert (found.verdict, found.ingress.effects) == ("allow", ())
 
 
-def test_a_guarded_host_interface_denies_what_no_policy_selects() -> None:
+def test_a_host_interface_under_host_policy_without_a_policy_denies() -> None:
     host = replace(NODE, host=HostInterface("eth0", denies_unmatched=True))
     found = answer(policies(), Flow(OUTSIDE, host, TCP, 4))
     assert found.ingress.to_json() == {

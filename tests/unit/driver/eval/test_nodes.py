@@ -96,7 +96,7 @@ def test_a_peer_that_reads_the_labels_of_an_unknown_node(peer: Peer, dst: End) -
         (one(EGRESS, deny(NodePeer(AllOf((CP, label("w")))))), HOST),  # no node is both
     ],
 )
-def test_what_no_node_can_change_is_allowed(policies: PolicySet, dst: End) -> None:
+def test_flows_that_no_node_can_change_are_allowed(policies: PolicySet, dst: End) -> None:
     assert verdict_on(policies, replace(POD, name="other"), dst) == "allow"
 
 

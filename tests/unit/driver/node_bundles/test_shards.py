@@ -117,7 +117,7 @@ def test_results_before_an_error_are_given() -> None:
 
 
 @pytest.mark.usefixtures("no_child_is_left")
-def test_a_worker_that_is_killed_is_said() -> None:
+def test_a_killed_worker_is_reported() -> None:
     with pytest.raises(HostError, match="a worker process died") as ended:
         list(map_shards(fails, "exit", range(5), 2))
     assert ended.value.exit_code == 3
@@ -125,7 +125,7 @@ def test_a_worker_that_is_killed_is_said() -> None:
 
 
 @pytest.mark.usefixtures("no_child_is_left")
-def test_who_stops_asking_leaves_no_process() -> None:
+def test_an_abandoned_iteration_leaves_no_process() -> None:
     results = map_shards(sleeps, "", range(5), 2)
     assert next(results) == 0
     results.close()  # type: ignore[attr-defined]
@@ -158,7 +158,7 @@ def test_an_interrupt_ends_the_children(tmp_path: Path) -> None:
         assert not Path(f"/proc/{name}").exists()
 
 
-def test_no_scheduler_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_scheduler_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shards_dask, "CONNECT_SECONDS", 1)
     with (
         socket.socket() as silent,
@@ -170,14 +170,14 @@ def test_no_scheduler_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "dask scheduler" in failed.value.hint
 
 
-def test_a_cluster_without_workers_is_said() -> None:
+def test_a_cluster_without_workers_is_reported() -> None:
     with LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as empty:
         executor = empty.scheduler_address.replace("tcp://", "dask://")
         with pytest.raises(HostError, match="has no workers"):
             list(map_shards(scaled, 1, range(3), executor=executor))
 
 
-def test_a_worker_of_the_cluster_that_is_killed_is_said() -> None:
+def test_a_killed_worker_of_the_cluster_is_reported() -> None:
     with LocalCluster(
         n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=60
     ) as small:
@@ -200,7 +200,7 @@ def test_workers_of_another_release_are_not_used(
         list(map_shards(scaled, 1, range(3), executor=cluster))
 
 
-def test_a_missing_library_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(HostError, match="not installed") as missing:
         list(map_shards(scaled, 1, range(3), executor="dask://localhost:1"))

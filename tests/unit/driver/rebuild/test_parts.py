@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of a record come back as they were, and what nobody asks for is not made."""
+"""The parts of a record are read back unchanged, and unused parts are not built."""
 
 from array import array
 from dataclasses import replace
@@ -42,7 +42,7 @@ def test_rows_of_few_cells_and_of_many() -> None:
     assert shapes.table_from(shapes.table_json(table, blobs), blobs) == table
 
 
-def test_policies_are_made_when_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_policies_are_built_on_first_use(monkeypatch: pytest.MonkeyPatch) -> None:
     blobs: shapes.Blobs = []
     found = policies.policies_from(policies.policies_json(FACTS, blobs), blobs)
     made: list[object] = []

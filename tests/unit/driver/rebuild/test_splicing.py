@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files put together from what lies between changes are those that are written whole."""
+"""Files that are spliced from unchanged pieces equal files that are written as a whole."""
 
 import json
 

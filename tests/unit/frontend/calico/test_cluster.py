@@ -97,7 +97,7 @@ def test_network_sets_of_the_cluster_are_found_by_policies_of_f() -> None:
     ],
     ids=lambda case: case[0],
 )
-def test_what_f_and_the_cluster_have_otherwise_is_an_error(
+def test_differing_objects_in_f_and_the_cluster_are_an_error(
     kind_and_specs: tuple[str, dict[str, Any], dict[str, Any]],
 ) -> None:
     kind, one, other = kind_and_specs
@@ -144,7 +144,7 @@ def test_only_the_name_of_a_namespace_needs_no_object() -> None:
         ({"notSelector": "app == 'a'"}, []),
     ],
 )
-def test_what_calico_finds_beside_pods_is_warned_of(
+def test_matches_of_calico_beside_pods_are_warnings(
     source: dict[str, Any], warned: list[str]
 ) -> None:
     policy = calico("GlobalNetworkPolicy", "p", ingress=[{"action": "Allow", "source": source}])
@@ -275,7 +275,7 @@ def test_endpoints_have_the_labels_of_their_service_account() -> None:
     assert labels == {"shop/a": {"tier": "back"}, "mail/b": {}}
 
 
-def test_service_accounts_without_an_object_are_said_where_their_labels_are_read() -> None:
+def test_missing_service_accounts_are_reported_if_rules_read_their_labels() -> None:
     source = {"serviceAccounts": {"selector": "has(tier)"}}
     policy = calico("GlobalNetworkPolicy", "p", ingress=[{"action": "Allow", "source": source}])
     subject = calico("GlobalNetworkPolicy", "p", serviceAccountSelector="has(tier)")

@@ -87,7 +87,7 @@ A = {"app": "web", "tier": "front-end", "empty": "", "a.b/c-d_e": "x"}
         ('all == "x" || global != "x"', True),
     ],
 )
-def test_what_an_expression_means(text: str, is_match: bool) -> None:
+def test_selector_expressions_have_their_meaning(text: str, is_match: bool) -> None:
     assert holds(parse_expression(text).condition, A) is is_match
 
 
@@ -165,14 +165,14 @@ def test_global_is_found(text: str, global_at: int | None, is_only: bool) -> Non
     assert (found.global_at, found.is_only_global) == (global_at, is_only)
 
 
-def test_whatever_the_characters_there_is_a_meaning_or_a_place() -> None:
+def test_random_characters_parse_or_have_an_error_position() -> None:
     rng = random.Random(12)
     for _ in range(20_000):
         text = "".join(rng.choice(_CHARACTERS) for _ in range(rng.randint(0, 14)))
         _is_read_or_refused(text)
 
 
-def test_whatever_is_changed_in_an_expression_there_is_a_meaning_or_a_place() -> None:
+def test_changed_expressions_parse_or_have_an_error_position() -> None:
     rng = random.Random(13)
     whole = "!(a in {'x', 'y'} || b not in {\"z\"}) && c starts with 'd' && has(e) && f != ''"
     for _ in range(20_000):

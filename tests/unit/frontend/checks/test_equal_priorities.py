@@ -112,7 +112,7 @@ def test_a_group_without_a_conflict_is_one_warning_that_names_some() -> None:
 
 
 def test_every_policy_is_compared_with_those_that_may_share_a_subject() -> None:
-    """Also with such as do not ask for the label that most ask for."""
+    """Also policies without a requirement on the label that most policies require."""
     others = [cnp(f"o{at}", "Accept", subject=labels(team=str(at))) for at in range(6)]
     some = cnp("some", "Deny", subject={"namespaces": {"matchExpressions": [TEAM]}})
     found = findings(*others, some, cnp("all", "Deny"))

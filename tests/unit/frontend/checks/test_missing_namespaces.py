@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A namespace without an object has one label only; that is said where a policy reads others."""
+"""A namespace without an object has one label only; a warning says so if a policy reads others."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node without a Node object is an address outside; that is said where a policy reads nodes."""
+"""A node without a Node object is an external address; a warning says so if a policy reads nodes."""
 
 from pathlib import Path
 
@@ -68,7 +68,7 @@ def shown_by(command: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (CALICO, PODS, ""),
     ],
 )
-def test_missing_nodes_are_said_once_where_it_matters(
+def test_missing_nodes_are_reported_once_if_rules_read_nodes(
     policy: str, cluster: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "p.yaml").write_text(policy)
@@ -87,7 +87,9 @@ def test_without_a_cluster_no_node_is_missed(
     assert "PC061" not in shown_by(["eval", *files, "192.0.2.7", "192.0.2.8", "tcp/80"], capsys)
 
 
-def test_compile_says_it_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compile_reports_missing_nodes_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "p.yaml").write_text(ADMIN)
     (tmp_path / "c.yaml").write_text(PODS)
     files = ["-f", str(tmp_path / "p.yaml"), "--cluster", str(tmp_path / "c.yaml")]

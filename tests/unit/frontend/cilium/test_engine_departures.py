@@ -131,7 +131,9 @@ def test_a_denied_host_is_denied_as_cilium_does(entity: str) -> None:
 
 @pytest.mark.parametrize("written", [LEFT_OUT, BLOCK, DENIED_BLOCK, NEGATIVE])
 @pytest.mark.parametrize("profile", [Profile.KUBERNETES, None])
-def test_without_cilium_nothing_departs(written: object, profile: Profile | None) -> None:
+def test_without_cilium_policies_there_are_no_departures(
+    written: object, profile: Profile | None
+) -> None:
     given = read(written, profile=profile)
     assert departures(given) == []
     assert all(not r.opaque for r in (*policy(given).ingress, *policy(given).egress))
@@ -152,7 +154,7 @@ def test_type_zero_is_one_type_and_may_be_all() -> None:
     assert (lower.ports, upper.ports) == (rule.ports, (IcmpType(Kind.ICMP),))
 
 
-def test_egress_that_is_left_out_says_nothing_and_may_allow() -> None:
+def test_omitted_egress_is_an_opaque_rule() -> None:
     (rule,) = policy(read(LEFT_OUT)).egress
     assert rule.peers == ()
     lower, upper = bounds(rule)
@@ -167,7 +169,7 @@ def test_a_block_that_is_denied_may_let_pods_through() -> None:
 
 
 def test_a_block_that_is_allowed_is_only_warned_of() -> None:
-    """Cilium allows less, and no answer about what is allowed at most depends on it."""
+    """Cilium allows less, and no upper bound depends on it."""
     (rule,) = policy(read(BLOCK)).ingress
     assert rule.opaque is None
 
@@ -252,6 +254,6 @@ PLAIN: list[Callable[[], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize("written", PLAIN)
-def test_what_both_read_alike_is_not_warned_of(written: Callable[[], dict[str, Any]]) -> None:
+def test_agreement_with_cilium_gives_no_warning(written: Callable[[], dict[str, Any]]) -> None:
     given = read(written())
     assert departures(given) == []

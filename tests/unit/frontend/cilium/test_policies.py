@@ -171,7 +171,7 @@ def test_a_wrong_field_is_one_finding_at_its_place(written: Any, code: str, path
     assert [(f.code, f.path.removeprefix("objects[0].")) for f in found] == [(code, path)]
 
 
-def test_icmp_as_a_protocol_of_ports_is_told_where_it_belongs() -> None:
+def test_icmp_in_toports_is_an_error_with_a_hint() -> None:
     for protocol in ("ICMP", "ICMPv6"):
         (found,) = findings(ports(port="0", protocol=protocol))
         assert (found.code, "`icmps:`" in str(found.hint)) == ("PC1106", True)
@@ -187,9 +187,7 @@ def test_icmp_as_a_protocol_of_ports_is_told_where_it_belongs() -> None:
         ({"matchLabels": {"reserved:init": "x"}}, "negated, or with a value"),
     ],
 )
-def test_reserved_labels_of_a_subject_are_refused_for_what_is_wrong(
-    subject: Any, what: str
-) -> None:
+def test_reserved_labels_of_a_subject_are_refused_with_a_reason(subject: Any, what: str) -> None:
     (found,) = findings(cnp({"endpointSelector": subject, "ingress": [{}]}))
     assert found.code == "PC1606" and what in found.message
 
@@ -312,7 +310,7 @@ def test_an_allow_of_an_entity_that_nothing_knows_is_read_and_allows_nothing(
 
 
 @pytest.mark.parametrize(("written", "path", "what"), UNSUPPORTED)
-def test_what_is_not_supported_is_named_and_closes_on_request(
+def test_unsupported_fields_are_named_and_closed_on_request(
     written: Any, path: str, what: str
 ) -> None:
     (found,) = findings(written)
@@ -336,7 +334,7 @@ def test_what_is_not_supported_is_named_and_closes_on_request(
         rule(toCIDR=["2001:db8::1", "10.0.0.1"]),
     ],
 )
-def test_what_asks_for_nothing_has_no_findings(written: Any) -> None:
+def test_empty_fields_have_no_findings(written: Any) -> None:
     assert findings(written) == []
 
 
@@ -411,7 +409,7 @@ def test_services_with_ports_are_warned_about() -> None:
     assert len(findings(rule(**named, toPorts=[]), unsupported=Unsupported.DENY)) == 1
 
 
-def test_an_unknown_group_is_pointed_at_where_it_is_named() -> None:
+def test_an_unknown_group_is_reported_at_its_reference() -> None:
     line = "  egress: [{toCIDRSet: [{cidrGroupRef: gruop}]}]"
     text = f"""apiVersion: cilium.io/v2
 kind: CiliumNetworkPolicy

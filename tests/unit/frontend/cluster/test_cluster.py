@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cluster objects become the universe: who has which labels, ports and addresses."""
+"""Cluster objects become the universe: endpoints and nodes with labels, ports and addresses."""
 
 from typing import Any
 
@@ -234,7 +234,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("code", "object_"), BAD)
-def test_what_is_read_is_checked(code: str, object_: dict[str, Any]) -> None:
+def test_fields_that_are_read_are_validated(code: str, object_: dict[str, Any]) -> None:
     assert [finding.code for finding in errors(object_)] == [code]
 
 

@@ -48,7 +48,7 @@ def ask(text: str, folder: Path) -> int:
 
 
 @pytest.mark.parametrize(("text", "where", "near"), CASES)
-def test_a_field_spelled_nearly_like_one_that_is_read(
+def test_a_misspelt_field_is_an_error(
     text: str, where: str, near: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ask(text, tmp_path) == 2
@@ -86,7 +86,7 @@ def test_other_fields_are_passed_over(text: str, tmp_path: Path) -> None:
         (DEPLOYMENT + "spec: {template: {metadata: {labels: {a: -}}}}}", "PC0404"),
     ],
 )
-def test_what_the_api_server_would_not_have(
+def test_objects_that_the_api_server_refuses(
     text: str, code: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ask(text, tmp_path) == 2

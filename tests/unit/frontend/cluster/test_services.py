@@ -34,5 +34,5 @@ def icmp(kind: Kind, *spans: tuple[tuple[int, int], tuple[int, int]]) -> Interva
         (IntervalSet(), "nothing"),
     ],
 )
-def test_they_are_said_kind_by_kind(keys: IntervalSet, words: str) -> None:
+def test_service_keys_are_described_by_kind(keys: IntervalSet, words: str) -> None:
     assert describe_services(keys) == words

@@ -112,7 +112,7 @@ def test_an_object_among_policies_is_provided_and_otherwise_ignored() -> None:
     assert [intent.kind for intent in found.intents] == [IntentKind.NEVER]
 
 
-def test_an_object_s_mistakes_are_said_where_policies_are_read() -> None:
+def test_errors_of_an_intent_object_have_their_line() -> None:
     for wrong in ("tcp/0 from any", "any from service a/b"):
         with pytest.raises(InputError) as failure:
             read_policies([stream(OBJECT.replace("tcp/1 from any", wrong), "p.yaml")])
@@ -199,7 +199,7 @@ def test_names_of_different_intents_and_none_are_no_mistake() -> None:
     assert not cluster.findings
 
 
-def test_an_intent_file_among_policies_is_said_to_be_none(tmp_path: Path) -> None:
+def test_an_intent_file_among_policies_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "x.intent"
     path.write_text('# a\nnever tcp/1 from any to pod.a == "x"\n')
     with pytest.raises(InputError) as raised:

@@ -105,7 +105,7 @@ def reads_namespaces(text: str) -> bool:
 
 
 @given(SAID, pods(), st.sampled_from(["", "a"]), st.booleans())
-def test_an_expression_selects_what_it_says(
+def test_expressions_select_the_expected_pods(
     said: Said, pod: Endpoint, namespace: str, is_subject: bool
 ) -> None:
     text, holds = said

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong in a rule block is said at its very characters; `«»` mark them here."""
+"""An error in a rule block is reported at its exact characters; `«»` mark them here."""
 
 import io
 
@@ -33,7 +33,7 @@ def policy(**given: str) -> str:
 
 
 def marked(text: str) -> tuple[str, list[tuple[int, int, int]]]:
-    """The text without marks, and what they mark: (line, column, end column)."""
+    """The text without marks, and the marked range: (line, column, end column)."""
     found = []
     for number, line in enumerate(text.split("\n"), start=1):
         start = line.find("«") + 1
@@ -44,7 +44,7 @@ def marked(text: str) -> tuple[str, list[tuple[int, int, int]]]:
 
 
 def findings(text: str, services: tuple[Service, ...] = ()) -> list[Diagnostic]:
-    """What is said about a file of policies."""
+    """The findings about a file of policies."""
     source = StreamSource(io.BytesIO(text.encode()), "p.yaml")
     try:
         return list(read_policies([source], services=services).findings)
@@ -201,7 +201,7 @@ def check(
 
 
 @pytest.mark.parametrize(("rule", "code", "hint"), OF_RULES, ids=[rule for rule, *_ in OF_RULES])
-def test_a_rule_s_mistake_is_said_at_its_place(rule: str, code: Code, hint: str) -> None:
+def test_an_error_in_a_rule_has_its_position(rule: str, code: Code, hint: str) -> None:
     text, places = marked(in_ingress(rule))
     said = findings(text)
     if "fe80::g" in rule:
@@ -211,20 +211,20 @@ def test_a_rule_s_mistake_is_said_at_its_place(rule: str, code: Code, hint: str)
 
 
 @pytest.mark.parametrize(("text", "code", "hint"), OF_FIELDS)
-def test_a_field_s_mistake_is_said_at_its_place(text: str, code: Code, hint: str) -> None:
+def test_an_error_in_a_field_has_its_position(text: str, code: Code, hint: str) -> None:
     text, places = marked(text)
     check(findings(text), code, hint, places)
 
 
 @pytest.mark.parametrize(("text", "code", "hint"), OF_INTENTS)
-def test_an_intent_s_mistake_is_said_at_its_place(text: str, code: Code, hint: str) -> None:
+def test_an_error_in_an_intent_has_its_position(text: str, code: Code, hint: str) -> None:
     text, places = marked(text)
     with pytest.raises(InputError) as wrong:
         read_intents([StreamSource(io.BytesIO(text.encode()), "x.intent")])
     check(list(wrong.value.findings), code, hint, places)
 
 
-def test_every_code_is_said_somewhere() -> None:
+def test_every_code_has_a_case() -> None:
     said = {code.name for _, code, _ in (*OF_RULES, *OF_FIELDS, *OF_INTENTS)}
     declared = {
         value.name
@@ -250,7 +250,7 @@ WORDS = [
 
 
 @pytest.mark.parametrize(("rule", "message"), WORDS)
-def test_what_was_expected_is_said_in_words(rule: str, message: str) -> None:
+def test_expected_tokens_are_described(rule: str, message: str) -> None:
     (finding,) = findings(in_ingress(rule))
     assert finding.message.startswith(message)
 
@@ -260,7 +260,7 @@ def test_an_excepted_part_may_be_given_back() -> None:
     assert not findings(in_ingress("allow from 10.0.0.0/8 except 10.1.0.0/16, 11.0.0.0/8"))
 
 
-def test_several_mistakes_are_said_at_once_and_in_order() -> None:
+def test_several_errors_are_reported_at_once_and_in_order() -> None:
     text = in_ingress(
         "allow tcp/0, udp/0\n      deny form any\n      allow from entity x\n    egres:"
     )

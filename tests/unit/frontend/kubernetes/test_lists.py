@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A list that loses its items is an error: its policies would be dropped, and nobody would know."""
+"""A List without its items is an error: otherwise its policies would be dropped silently."""
 
 from pathlib import Path
 
@@ -50,7 +50,7 @@ def test_a_list_without_its_items_is_an_error(
     assert "policyc: 1 error\n" in shown
 
 
-def test_a_list_that_is_empty_on_purpose_is_none(tmp_path: Path) -> None:
+def test_an_explicitly_empty_list_is_valid(tmp_path: Path) -> None:
     path = tmp_path / "p.yaml"
     path.write_text("apiVersion: v1\nkind: List\nmetadata: {resourceVersion: ''}\nitems: []\n")
     assert run(["eval", "-f", str(path), "10.0.0.1", "10.0.0.2", "tcp/80"]) == 0

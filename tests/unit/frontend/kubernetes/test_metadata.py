@@ -41,7 +41,7 @@ def test_metadata_that_the_server_rejects(
     assert where in shown
 
 
-def test_metadata_that_the_server_takes(tmp_path: Path) -> None:
+def test_metadata_that_the_api_server_accepts(tmp_path: Path) -> None:
     assert ask(tmp_path, "annotations: {Example.COM/Aa_b: ''}") == 0
     owner = "{apiVersion: v1, kind: Pod, name: p, uid: u, controller: true}"
     assert ask(tmp_path, f"ownerReferences: [{owner}]") == 0

@@ -169,7 +169,7 @@ def test_a_kube_version_is_read(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["", "one", "1", "1.x"])
-def test_what_is_no_kube_version_is_an_error(version: str) -> None:
+def test_an_invalid_kube_version_is_an_error(version: str) -> None:
     assert [finding.code for finding in findings(version=version)] == ["PC0310"]
 
 
@@ -177,7 +177,7 @@ def test_what_is_no_kube_version_is_an_error(version: str) -> None:
     "cidr",
     ["10.0.0.0/33", "10.0.0/8", "10.0.0.256/32", "1::/129", "fe80::1%eth0/64", "/8", "10.0.0.0/-1"],
 )
-def test_what_is_no_cidr_is_an_error_for_every_version(cidr: str) -> None:
+def test_an_invalid_cidr_is_an_error_for_every_version(cidr: str) -> None:
     written = policy({"ingress": [{"from": [{"ipBlock": {"cidr": cidr}}]}]})
     for version in ("1.30", "1.36"):
         assert [finding.code for finding in findings(written, version=version)] == ["PC0411"]

@@ -31,7 +31,7 @@ def scalar(yaml: str) -> Scalar:
 
 
 def place_of_x(yaml: str) -> tuple[int, int, int]:
-    """Where the text's X is said to stand."""
+    """The reported position of the text's X."""
     text = RuleText(scalar(yaml))
     at = text.text.index("X")
     span = text.span(at, at + 1)
@@ -93,7 +93,7 @@ def test_the_end_of_a_folded_text_is_on_its_line() -> None:
     assert (span.line, span.column, span.end_column) == (1, 7, 8)
 
 
-def test_what_cannot_be_followed_is_where_the_value_begins() -> None:
+def test_an_untraceable_position_is_the_start_of_the_value() -> None:
     node = scalar('f: "a\\tX"')
     node.text = "another X"
     assert RuleText(node).span(8, 9) == node.span

@@ -80,7 +80,7 @@ def test_paths_count_from_the_root_or_from_the_working_directory(
     assert git_source("git:main:./a.yaml").path == "policies/a.yaml"
 
 
-def test_without_a_path_it_is_the_other_sides(
+def test_without_a_path_git_uses_the_path_of_the_other_side(
     repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -107,7 +107,7 @@ def test_a_source_needs_a_revision(repository: Path, text: str) -> None:
         git_source(text)
 
 
-def test_what_is_not_there_is_said(repository: Path) -> None:
+def test_a_missing_path_or_revision_is_reported(repository: Path) -> None:
     assert finding(git_source("git:nowhere:policies")).code == "PC0123"
     assert "no commit nowhere" in finding(git_source("git:nowhere")).message
     assert finding(git_source("git:main:policy")).code == "PC0124"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bundle is believed as far as its digests go, and what is wrong with it is said."""
+"""A bundle is checked against its digests, and its faults are reported."""
 
 import hashlib
 import json
@@ -90,7 +90,7 @@ def test_a_file_changed_after_it_was_compiled(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "message"), [(False, "is not a directory"), (True, "has no manif")]
 )
-def test_what_is_no_bundle(tmp_path: Path, make: bool, message: str) -> None:
+def test_invalid_bundles_are_refused(tmp_path: Path, make: bool, message: str) -> None:
     if make:
         (tmp_path / "b").mkdir()
     with pytest.raises(InputError, match=message):

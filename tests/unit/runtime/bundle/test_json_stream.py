@@ -45,7 +45,7 @@ def test_values_are_the_same_however_the_text_is_cut(
     assert read(encoded, len(encoded) + 1) == values
 
 
-def test_a_value_is_told_with_the_piece_that_ends_it() -> None:
+def test_a_value_is_returned_with_its_last_chunk() -> None:
     stream = JsonStream(Path("s"))
     text = json.dumps({"a": ["x" * 100_000, {"b": '"}'}]}).encode()
     for at in range(0, len(text) - 1, 1000):
@@ -66,7 +66,7 @@ def test_positions_are_those_in_the_whole_text() -> None:
         cut.end()
 
 
-def test_what_is_no_json_is_found_before_its_end() -> None:
+def test_invalid_json_is_found_before_its_end() -> None:
     stream = JsonStream(Path("s"))
     list(stream.values(b'{"a": ['))
     with pytest.raises(InputError, match="not JSON"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rules of routing ask, from the kernel's own messages: what came after pyroute2, too."""
+"""The selectors of routing rules in the kernel's messages, with attributes newer than pyroute2."""
 
 import struct
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ def told(
     return found
 
 
-def test_what_the_look_up_is_told_is_kept_to(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rules_on_known_selectors_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     port = attribute(DPORT, struct.pack("=HH", 80, 80)), attribute(DPORT_MASK, b"\xff\xff")
     assert told(monkeypatch, attribute(IP_PROTO, b"\x06"), *port) == (UPLINKS, 0)
 
@@ -70,7 +70,9 @@ def test_marks_are_those_that_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=["DSCP", "flow label", "tunnel", "what comes yet"],
 )
-def test_what_it_is_not_told_is_the_stacks(monkeypatch: pytest.MonkeyPatch, asked: bytes) -> None:
+def test_rules_on_other_selectors_keep_the_stack_path(
+    monkeypatch: pytest.MonkeyPatch, asked: bytes
+) -> None:
     assert told(monkeypatch, asked) == ([], 0)
 
 

@@ -16,7 +16,7 @@ NUMBERS = {name: at for at, name in enumerate(LINKS, 2)}
 
 
 def link(name: str, master: str) -> ifinfmsg:
-    """As `ip link show` is told of it."""
+    """A link as the kernel reports it to `ip link show`."""
     attributes: list[tuple[str, object]] = [("IFLA_IFNAME", name)]
     if master:
         attributes.append(("IFLA_MASTER", NUMBERS[master]))
@@ -54,14 +54,14 @@ CHAINS = [("eth0",), ("eth0", "br0"), ("eth0", "bond0", "br0")]
 
 
 @pytest.mark.parametrize("chain", CHAINS)
-def test_what_is_in_no_vrf_is_an_uplink(
+def test_a_device_outside_vrfs_can_be_an_uplink(
     monkeypatch: pytest.MonkeyPatch, chain: tuple[str, ...]
 ) -> None:
     assert found(monkeypatch, *chain) == {"eth0": 2}
 
 
 @pytest.mark.parametrize("chain", CHAINS)
-def test_what_is_in_a_vrf_is_refused(
+def test_a_device_in_a_vrf_is_refused(
     monkeypatch: pytest.MonkeyPatch, chain: tuple[str, ...]
 ) -> None:
     """Also below a bond or bridge that is."""
@@ -77,7 +77,7 @@ def test_the_vrf_itself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         found(monkeypatch, "red")
 
 
-def test_what_nobody_tells_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_rtnetlink_failure_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     @contextmanager
     def connection(purpose: str, otherwise: str = "") -> Iterator[None]:
         raise OSError(12, "Cannot allocate memory")

@@ -46,14 +46,14 @@ def n_at_home(table: Table) -> int:
     )
 
 
-def test_nobody_is_in_an_empty_table() -> None:
+def test_an_empty_table_has_no_address() -> None:
     buffer = laid_out({}, {}, MOST4, MOST6, 0)
     assert buffer == Buffer()
     assert (buffer.table4.shift, len(buffer.table4.lines)) == (63, 2 * LINE)
     assert (who4(buffer, 0), who4(buffer, 5), who6(buffer, 0), who6(buffer, 5)) == (0, 0, 0, 0)
 
 
-def test_networks_where_nobody_is_are_told_without_a_table() -> None:
+def test_the_bitmap_answers_for_networks_without_endpoints() -> None:
     buffer = laid_out({0x0A000005: 1}, {0xFD00 << 112 | 5: 2}, MOST4, MOST6, 1)
     settled = [network for network in range(1 << 17) if is_settled(buffer, network)]
     assert is_settled(buffer, 0x0A0000)

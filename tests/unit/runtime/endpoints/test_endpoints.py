@@ -144,7 +144,7 @@ def test_an_endpoint_with(tmp_path: Path, entry: object, message: str) -> None:
     assert caught.value.exit_code == 2
 
 
-def test_a_misspelt_field_is_told_the_right_one(tmp_path: Path) -> None:
+def test_a_misspelt_field_names_the_nearest_field(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         read_endpoints(_file(tmp_path, {**WEB, "adresses": []}))
     assert caught.value.hint == "did you mean `addresses`?"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asking for devices that packets can be handed to, on machines that cannot ask."""
+"""The search for fast-path devices, on machines that cannot search."""
 
 import pytest
 
@@ -9,13 +9,13 @@ from policyc.runtime.endpoints.forwarding import with_peers
 from policyc.runtime.errors import HostError
 
 
-def test_a_load_that_hands_nothing_over_does_not_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_load_without_fast_path_asks_for_no_peer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pod_devices, "is_veth_to_elsewhere", None)
     assert with_peers([1], "stack") == frozenset()
     assert with_peers([], "redirect") == frozenset()
 
 
-def test_what_is_no_veth_has_no_peer() -> None:
+def test_a_device_other_than_a_veth_has_no_peer() -> None:
     assert with_peers([1], "redirect") == frozenset()
 
 
@@ -23,7 +23,7 @@ def test_a_device_that_is_gone_has_no_peer() -> None:
     assert with_peers([1 << 30], "redirect") == frozenset()
 
 
-def test_what_the_kernel_refuses_is_an_error_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_error_is_reported_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> object:
         raise OSError(105, "No buffer space available")
 

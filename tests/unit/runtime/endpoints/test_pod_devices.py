@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asking for the devices behind pods' veths, where there are none, and where nobody answers."""
+"""The search for the devices behind pods' veths: without such devices, and without an answer."""
 
 import errno
 import socket
@@ -28,14 +28,14 @@ def pod(interface: str) -> EndpointRecord:
 
 
 @pytest.mark.parametrize("ifindex", [1, 1 << 30], ids=["no veth", "gone"])
-def test_what_has_no_other_side_has_nothing_behind_it(ifindex: int) -> None:
+def test_a_device_without_a_peer_has_no_device_behind_it(ifindex: int) -> None:
     notes: list[str] = []
     require_hooks(Path("endpoints.json"), [pod("veth0")], {"veth0": ifindex}, notes.append)
     require_passed(["lo", "nowhere0"], {"veth0": ifindex})
     assert notes == []
 
 
-def test_what_the_kernel_refuses_is_an_error_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_error_is_reported_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError(105, "No buffer space available")
 
@@ -71,14 +71,14 @@ def attribute(number: int, data: bytes) -> bytes:
 
 
 def link(kind: bytes, *of_kind: bytes) -> bytes:
-    """What the kernel answers about a device (rtnl_fill_ifinfo(), netkit_fill_info())."""
+    """The kernel's answer about a device (rtnl_fill_ifinfo(), netkit_fill_info())."""
     info = attribute(1, kind + b"\0") + attribute(2, b"".join(of_kind))
     body = struct.pack("=BxHiII", 0, 1, 9, 0, 0) + attribute(3, b"nk0\0") + attribute(18, info)
     return struct.pack("=IHHII", 16 + len(body), NEW_LINK, 0, 0, 0) + body
 
 
 def netkit(scrub: int | None, peer_scrub: int | None) -> bytes:
-    """In the kernel's order; one before 6.12 tells no scrub mode, and a lone end tells no peer's."""
+    """In the kernel's order. Before 6.12 there is no scrub mode; a single end reports no peer's mode."""
     word = struct.Struct("=I").pack
     own = [attribute(2, b"\1"), attribute(3, word(0)), attribute(5, word(1))]
     own += [] if scrub is None else [attribute(6, word(scrub))]

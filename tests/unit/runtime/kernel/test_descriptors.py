@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Room for descriptors: the soft limit follows the need, the hard one is told of."""
+"""File descriptors: the soft limit is raised as needed, and a low hard limit is reported."""
 
 import resource
 from collections.abc import Iterator
@@ -18,13 +18,13 @@ def limits() -> Iterator[tuple[int, int]]:
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def test_a_limit_that_is_enough_stays() -> None:
+def test_a_sufficient_limit_is_not_changed() -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     descriptors.make_room(1, "tests")
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == before
 
 
-def test_a_soft_limit_that_is_too_low_is_raised_to_what_is_needed(limits: tuple[int, int]) -> None:
+def test_a_low_soft_limit_is_raised_as_needed(limits: tuple[int, int]) -> None:
     n_open = sum(1 for _ in Path("/proc/self/fd").iterdir())
     _, hard = limits
     resource.setrlimit(resource.RLIMIT_NOFILE, (n_open + 8, hard))
@@ -34,7 +34,7 @@ def test_a_soft_limit_that_is_too_low_is_raised_to_what_is_needed(limits: tuple[
 
 
 def test_a_hard_limit_that_is_too_low_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Told of, not tried: a process that lowers its own cannot raise it again."""
+    """Simulated: a process that lowers its own hard limit cannot raise it again."""
     monkeypatch.setattr(resource, "getrlimit", lambda which: (64, 128))
     monkeypatch.setattr(resource, "setrlimit", lambda which, limits: pytest.fail("it was changed"))
     with pytest.raises(

@@ -18,7 +18,7 @@ def message(number: int, flags: int = MULTI) -> Message:
 
 
 def told(*readings: Callable[[], Iterator[Message]]) -> tuple[list[int], int]:
-    """What is read in the end, and the n-th reading that it was."""
+    """The final answer, and the number of reads."""
     times = 0
 
     def read() -> Iterator[Message]:
@@ -51,13 +51,13 @@ def nothing() -> Iterator[Message]:
     yield from ()
 
 
-def test_what_was_not_interrupted_is_read_once() -> None:
+def test_an_uninterrupted_answer_is_read_once() -> None:
     assert told(whole) == ([1, 2], 1)
     assert told(nothing) == ([], 1)
 
 
 @pytest.mark.parametrize("broken", [marked, raised])
-def test_what_was_interrupted_is_read_again(broken: Callable[[], Iterator[Message]]) -> None:
+def test_an_interrupted_answer_is_read_again(broken: Callable[[], Iterator[Message]]) -> None:
     assert told(broken, whole) == ([1, 2], 2)
     assert told(broken, raised, marked, whole) == ([1, 2], 4)
 
@@ -71,7 +71,7 @@ def test_a_list_that_never_stands_still_is_given_up(
     assert error.value.errno == errno.EAGAIN
 
 
-def test_what_the_kernel_refuses_is_not_asked_again() -> None:
+def test_an_error_of_the_kernel_is_not_retried() -> None:
     with pytest.raises(NetlinkError) as error:
         told(refused, whole)
     assert error.value.code == errno.ENODEV

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Failsafe ports: the usual ones, and those that a load is told."""
+"""Failsafe ports: the defaults, and the ports given to a load."""
 
 import pytest
 
@@ -37,5 +37,5 @@ def test_each_port_is_one_entry_per_direction() -> None:
     assert entries == [(6, 22, INBOUND), (17, 53, OUTBOUND), (6, 22, OUTBOUND)]
 
 
-def test_what_is_open_is_said() -> None:
+def test_open_failsafe_ports_are_reported() -> None:
     assert Failsafes(("tcp:22", "udp:68"), ()).describe() == "inbound tcp:22, udp:68; outbound none"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notes on the node: ids are made for those the compiler did not see, and without ids verdicts stay."""
+"""Notes on the node: notes new to the compiler get ids; without free ids, verdicts stay the same."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ def diagram(given: TierRules) -> list[tuple[int, int]]:
     return list(given.diagram("ingress", row, ColumnKey(4, 0), frozenset()))
 
 
-def test_ids_are_made_for_what_was_noted_in_deciding_order() -> None:
+def test_new_ids_follow_the_deciding_order_of_notes() -> None:
     found = tiers(20)
     steps = diagram(found)
     made = {each["id"]: (each["of"], each["notes"]) for each in found.new_rules()}

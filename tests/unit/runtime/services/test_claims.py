@@ -239,7 +239,7 @@ def test_external_addresses_without_ranges_are_warned_of_once() -> None:
     assert "--external-cidr" in said[0]
 
 
-def test_what_is_no_range_is_refused() -> None:
+def test_an_invalid_range_is_refused() -> None:
     with pytest.raises(InputError, match="--external-cidr: expected a range"):
         external_ranges(["198.51.100.1/24"])
 

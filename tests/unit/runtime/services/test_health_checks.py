@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Load balancers ask the ports of Services, and are told how many endpoints the node has."""
+"""Health-check ports of Services tell load balancers how many endpoints the node has."""
 
 import contextlib
 import errno
@@ -25,7 +25,7 @@ families = pytest.mark.parametrize("family", [4, 6])
 
 
 class Node:
-    """What has ports, and is healthy or not."""
+    """A node with health-check ports, healthy or not."""
 
     def __init__(self) -> None:
         self.healthy = True
@@ -51,7 +51,7 @@ def node() -> Iterator[Node]:
 
 
 def free_port() -> int:
-    """Below those that the kernel gives to clients, so that none of them gets it meanwhile."""
+    """A port below the ephemeral range, so that no client takes it meanwhile."""
     while True:
         port = random.randrange(10_000, 30_000)
         with (
@@ -62,7 +62,7 @@ def free_port() -> int:
 
 
 @families
-def test_who_has_endpoints_says_so(node: Node, family: int) -> None:
+def test_a_service_with_local_endpoints_answers_200(node: Node, family: int) -> None:
     port = free_port()
     node.checks.set({(family, port): WEB})
     status, headers, body = node.ask(family, port)
@@ -78,7 +78,9 @@ def test_who_has_endpoints_says_so(node: Node, family: int) -> None:
 
 
 @families
-def test_who_has_none_or_does_not_translate_is_passed_over(node: Node, family: int) -> None:
+def test_a_service_without_local_endpoints_or_a_stale_node_answers_503(
+    node: Node, family: int
+) -> None:
     port = free_port()
     node.checks.set({(family, port): NONE})
     status, headers, body = node.ask(family, port)
@@ -104,7 +106,7 @@ def test_each_family_has_its_own(node: Node) -> None:
         node.ask(4, port)
 
 
-def test_a_port_that_is_taken_is_told_of_once_and_tried_again(node: Node) -> None:
+def test_a_taken_port_is_reported_once_and_retried(node: Node) -> None:
     port, other = free_port(), free_port()
     wanted = {(4, port): WEB, (4, other): NONE}
     with socket.create_server(("0.0.0.0", port)):
@@ -125,7 +127,7 @@ def test_a_port_that_is_taken_is_told_of_once_and_tried_again(node: Node) -> Non
     [b"", b"GET / HTTP/1.1\r\n", b"x" * 20_000, b"\x16\x03\x01"],
     ids=["nothing", "half", "too much", "TLS"],
 )
-def test_who_asks_nothing_sensible_is_left(
+def test_a_malformed_request_is_closed(
     node: Node, monkeypatch: pytest.MonkeyPatch, said: bytes
 ) -> None:
     monkeypatch.setattr(health_checks, "_PATIENCE", 0.3)
@@ -138,7 +140,7 @@ def test_who_asks_nothing_sensible_is_left(
     assert node.ask(4, port)[0] == 200
 
 
-def test_another_protocol_is_told_so(node: Node) -> None:
+def test_an_unknown_protocol_is_refused(node: Node) -> None:
     port = free_port()
     node.checks.set({(4, port): WEB})
     with socket.create_connection((HERE[4], port), timeout=5) as link:
@@ -146,7 +148,7 @@ def test_another_protocol_is_told_so(node: Node) -> None:
         assert link.recv(100).startswith(b"HTTP/1.1 400 ")
 
 
-def test_who_keeps_connections_open_takes_no_more_than_there_are(
+def test_the_oldest_idle_client_is_closed_for_a_new_one(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(health_checks, "_MOST", 3)
@@ -167,7 +169,7 @@ def test_who_keeps_connections_open_takes_no_more_than_there_are(
             assert hanging.recv(10) == b"", "nor anybody who had not asked yet"
 
 
-def test_without_descriptors_nobody_is_served_and_nothing_spins(node: Node) -> None:
+def test_without_descriptors_no_client_is_served_and_the_loop_sleeps(node: Node) -> None:
     port = free_port()
     node.checks.set({(4, port): WEB})
     link = socket.socket()
@@ -186,10 +188,10 @@ def test_without_descriptors_nobody_is_served_and_nothing_spins(node: Node) -> N
     link.close()
 
 
-def test_ports_that_there_are_no_descriptors_for_are_told_of_once(
+def test_ports_without_descriptors_are_reported_once(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was answered before still is, and the others are as soon as there is room."""
+    """Open ports still answer, and the other ports do as soon as there are descriptors."""
     port, other = free_port(), free_port()
     node.checks.set({(4, port): WEB})
     with monkeypatch.context() as limited:
@@ -205,13 +207,13 @@ def test_ports_that_there_are_no_descriptors_for_are_told_of_once(
     assert node.ask(4, other)[0] == 200
 
 
-def test_where_nobody_asks_nothing_runs(node: Node) -> None:
+def test_without_health_checks_no_server_runs(node: Node) -> None:
     node.checks.set({})
     node.checks.close()
     assert not node.warnings
 
 
-def test_where_nothing_can_be_opened_that_is_told_and_tried_again(
+def test_a_failure_to_open_is_reported_and_retried(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail() -> tuple[socket.socket, socket.socket]:

@@ -56,7 +56,7 @@ def test_one_of_a_hundred_that_goes_moves_at_most_one_percent_of_the_others(gone
     assert back == moved, "when it comes again, so many move back"
 
 
-def test_the_permutations_are_those_of_the_paper() -> None:
+def test_permutations_equal_the_paper() -> None:
     """The first of them has its slots by its own steps until it meets another's."""
     of, size = names(3), 251
     found = slots(of, size)

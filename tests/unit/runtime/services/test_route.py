@@ -43,7 +43,7 @@ def test_each_family_is_sent_from_the_nodes_first_address(file: EndpointsFile) -
     ]
 
 
-def test_without_the_option_there_are_none(file: EndpointsFile) -> None:
+def test_without_the_option_there_are_no_routes(file: EndpointsFile) -> None:
     assert read([], file, [], has_host_policy=True) == ()
 
 
@@ -61,7 +61,7 @@ def test_without_the_option_there_are_none(file: EndpointsFile) -> None:
         ("192.0.2.2/32", "the node two has the address"),
     ],
 )
-def test_what_is_no_range_of_services_is_refused(file: EndpointsFile, cidr: str, why: str) -> None:
+def test_an_invalid_service_range_is_refused(file: EndpointsFile, cidr: str, why: str) -> None:
     with pytest.raises(InputError, match=why) as caught:
         read([cidr], file, ["up0"], has_host_policy=False)
     assert f"--service-cidr {cidr}" in str(caught.value) and caught.value.hint
@@ -79,6 +79,6 @@ def test_other_nodes_need_an_uplink(file: EndpointsFile) -> None:
         read(["10.96.0.0/12"], file, [], has_host_policy=False)
 
 
-def test_a_guarded_node_has_none(file: EndpointsFile) -> None:
+def test_service_routes_of_a_node_under_host_policy_are_an_error(file: EndpointsFile) -> None:
     with pytest.raises(InputError, match="this node is under host policy"):
         read(["10.96.0.0/12"], file, ["up0"], has_host_policy=True)

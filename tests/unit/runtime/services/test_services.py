@@ -156,7 +156,7 @@ def test_every_address_and_port_of_a_service() -> None:
     }
 
 
-def test_what_gives_no_frontend() -> None:
+def test_services_without_a_frontend() -> None:
     headless = service(clusterIPs=["None"], clusterIP="None")
     assert read(headless, endpoints(("10.0.0.1", READY))) == ()
     assert read(service(type="ExternalName", externalName="example.org")) == ()
@@ -259,7 +259,7 @@ def test_two_services_with_one_node_port() -> None:
 def test_which_endpoints_of_the_node_are_for_clients_outside(
     conditions: dict[str, dict[str, Any]], here: list[str]
 ) -> None:
-    """KEP-1669: those of the node that terminate, where none of them is ready, whoever else is."""
+    """KEP-1669: terminating endpoints of the node serve if none of the node's endpoints is ready."""
     slices = listed(
         *(
             ("10.0.1.1", "node-2", c) if name == "far" else (f"10.0.0.{name}", "node-1", c)
@@ -387,7 +387,7 @@ BALANCED = {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthChe
     ],
     ids=str,
 )
-def test_who_answers_health_checks_is_told(spec: dict[str, Any], asked: bool) -> None:
+def test_a_health_check_port_is_noted(spec: dict[str, Any], asked: bool) -> None:
     notes: list[str] = []
     read(service(**spec), note=notes.append)
     said = [each for each in notes if "while `policyc node follow` runs" in each]
@@ -514,7 +514,9 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("wrong", "message"), WRONG.values(), ids=WRONG.keys())
-def test_what_is_wrong_is_said_with_its_place(wrong: dict[str, Any], message: str) -> None:
+def test_an_invalid_service_is_reported_with_its_position(
+    wrong: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InputError, match=message) as caught:
         read(wrong)
     assert str(caught.value).startswith("services.json: $")
@@ -585,7 +587,9 @@ IN_ZONE = OwnNode("node-1", ADDRESSES, "a")
         "nodes alone",
     ],
 )
-def test_hints_say_who_takes_clients_of_the_node(slices: dict[str, Any], chosen: str) -> None:
+def test_hints_select_endpoints_for_clients_of_the_node(
+    slices: dict[str, Any], chosen: str
+) -> None:
     exposed = service(type="NodePort", ports=NODE_PORT, externalTrafficPolicy="Local")
     inside, outside, _ = read(exposed, slices, node=IN_ZONE)
     for found in (inside, outside):
@@ -595,12 +599,12 @@ def test_hints_say_who_takes_clients_of_the_node(slices: dict[str, Any], chosen:
     assert local(outside) == (["10.0.0.1"] if is_ready else []), "no hint is about those"
 
 
-def test_hints_without_a_zone_are_for_nobody() -> None:
+def test_hints_without_a_zone_are_ignored() -> None:
     slices = hinted(e1=(READY, ["a"], []), e2=(READY, ["b"], []))
     assert all(takes for _, _, takes in shown(read(service(), slices)[0]))
 
 
-def test_a_policy_local_does_not_ask_hints() -> None:
+def test_policy_local_ignores_hints() -> None:
     slices = hinted(e1=(READY, ["b"], []), e2=(READY, ["a"], []))
     (found,) = read(service(internalTrafficPolicy="Local"), slices, node=IN_ZONE)
     assert shown(found) == [("10.0.0.1", 8080, True), ("10.0.0.2", 8080, False)]
@@ -626,7 +630,7 @@ def test_source_ranges_are_for_addresses_of_the_load_balancer() -> None:
     }
 
 
-def test_ranges_of_one_family_leave_nobody_of_the_other() -> None:
+def test_ranges_of_one_family_admit_no_client_of_the_other() -> None:
     found = {str(f.address): f.ranges for f in read(balanced(loadBalancerSourceRanges=["::/0"]))}
     assert found["198.51.100.1"] == ()
     for none in ([], None):
@@ -679,7 +683,7 @@ def frontend(*backends: tuple[str, bool], port: int = 80) -> Frontend:
     return found
 
 
-def test_a_row_stays_where_it_is_and_keeps_its_id() -> None:
+def test_a_row_keeps_its_position_and_id() -> None:
     table = Table()
     (place,) = table.update(frontend(("10.0.0.1", True))).new
     ident = table.ident(place)

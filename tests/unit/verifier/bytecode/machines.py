@@ -54,7 +54,7 @@ def ended(*code: Linked) -> Ended:
 
 
 def result(*code: Linked) -> int:
-    """What r0 is after this code, of 32 bits."""
+    """The low 32 bits of r0 after this code."""
     found = ended(*code, Exit()).result
     assert isinstance(found, int)
     return found

@@ -73,7 +73,7 @@ def test_numbers_in_instructions_are_signed() -> None:
     assert r0(mov(0, -1), Alu(AluOp.DIV, 64, 0, Imm(-1))) == 1
 
 
-def test_division_by_what_turns_out_to_be_zero() -> None:
+def test_division_by_a_term_that_is_zero() -> None:
     zero: tuple[Linked, ...] = (LoadNumber(0, A), mov(1, 0))
     assert r0(*zero, Alu(AluOp.DIV, 64, 0, Reg(1))) == 0
     assert r0(*zero, Alu(AluOp.MOD, 64, 0, Reg(1))) == A
@@ -184,5 +184,5 @@ def test_jumps_of_32_bits_see_no_others() -> None:
     assert r0(*code, JumpIf(JumpOp.JSET, 64, 1, Imm(1), 1), mov(0, 0)) == 0
 
 
-def test_a_jump_goes_on_behind() -> None:
+def test_a_jump_is_relative_to_the_next_instruction() -> None:
     assert r0(mov(0, 1), Jump(2), LoadNumber(0, 7)) == 1

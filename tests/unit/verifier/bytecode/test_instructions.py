@@ -35,7 +35,7 @@ def test_the_code_of_an_object_is_encoded_as_it_was(name: str) -> None:
 
 
 def test_every_bit_counts() -> None:
-    """Whatever is decoded is encoded to the same bytes: no bit is passed over."""
+    """Every decoded instruction is encoded to the same bytes: no bit is ignored."""
     rng = random.Random(3)
     refused = 0
     for instruction in EVERY:
@@ -95,6 +95,6 @@ def raw(code: int, dst: int = 0, src: int = 0, offset: int = 0, imm: int = 0) ->
         ("three bytes", b"\xbf\x12\x00"),
     ],
 )
-def test_what_is_not_in_version_3_is_refused(what: str, code: bytes) -> None:
+def test_instructions_outside_version_3_are_refused(what: str, code: bytes) -> None:
     with pytest.raises(InstructionError):
         decode(code)

@@ -211,7 +211,7 @@ def test_a_function_may_not(what: str, body: tuple[Linked, ...]) -> None:
         run(Around(program(*main, functions={"f": body})))
 
 
-def test_what_a_call_takes_away_is_gone() -> None:
+def test_a_call_clears_argument_registers() -> None:
     main = (mov(1, 1), CallFunction("f"), mov(0, Reg(1)), Exit())
     with pytest.raises(FaultError, match="r1"):
         run(Around(program(*main, functions={"f": (mov(0, 0), Exit())})))
@@ -223,7 +223,7 @@ def test_a_caller_gives_its_stack_to_a_function() -> None:
     assert run(Around(program(*main, functions={"f": body}))).result == 6
 
 
-def test_a_program_that_goes_on_is_stopped() -> None:
+def test_an_endless_program_is_stopped() -> None:
     with pytest.raises(StepLimitError, match="1000"):
         run(Around(program(Jump(-1))), limit=1000)
 
@@ -281,7 +281,7 @@ def test_a_condition_that_is_not_known_is_a_branch_and_changes_nothing() -> None
     assert (state.at, other.at) == (9, 2)
 
 
-def test_a_pointer_that_may_be_null_is_asked_before_it_is_used() -> None:
+def test_a_pointer_needs_a_null_check_before_use() -> None:
     null = TERMS.truth("null")
     value = Pointer(MapValue("array", 1), 0, null)
     state = unknown_state({0: value, 6: value})
@@ -326,14 +326,14 @@ def test_terms_come_back_from_the_stack_whole() -> None:
     assert state.registers[6] is TERMS.concat([(cut[0], 24), (0xAB, 8), (cut[1], 32)])
 
 
-def test_where_it_is_on_the_stack_must_be_known() -> None:
+def test_a_stack_offset_must_be_known() -> None:
     x = TERMS.variable("x", 64)
     state = unknown_state({3: x})
     with pytest.raises(UnmodelledError, match="offset"):
         stepped(state, mov(4, Reg(FP)), add(4, Reg(3)), Load(8, 5, 4, 0))
 
 
-def test_a_copy_goes_on_by_itself() -> None:
+def test_a_copy_runs_independently() -> None:
     state = unknown_state({3: 1})
     stepped(state, Store(8, FP, -8, Imm(1)))
     other = state.copy()

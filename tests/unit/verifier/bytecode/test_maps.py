@@ -98,7 +98,7 @@ def delete(name: str, number: int) -> tuple[Linked, ...]:
         ),
     ],
 )
-def test_what_is_given_back(what: str, code: tuple[Linked, ...], expected: int) -> None:
+def test_return_values_of_map_helpers(what: str, code: tuple[Linked, ...], expected: int) -> None:
     assert result(*code) == expected
 
 
@@ -107,7 +107,7 @@ def test_an_array_is_updated_where_it_is() -> None:
     assert result(*code) == 78
 
 
-def test_a_replaced_value_of_a_hash_is_nobodys() -> None:
+def test_a_replaced_value_of_a_hash_cannot_be_used() -> None:
     code = (
         *update("hash", 2, ANY),
         *lookup("hash", 2),
@@ -126,7 +126,7 @@ def test_an_lru_that_may_evict_is_not_known() -> None:
         result(*(each for number in range(3) for each in update("lru", number, ANY)))
 
 
-def test_user_space_sees_what_the_program_wrote() -> None:
+def test_writes_are_visible_to_user_space() -> None:
     about = around(*update("hash", 9, ANY), Exit())
     assert run(about).result == 0
     assert about.map("hash").items() == {key(9): struct.pack("<Q", 77)}
@@ -166,7 +166,7 @@ def test_a_data_section_that_is_read_only_is() -> None:
 
 
 class Says(Oracle):
-    """The same answer to everything; remembers what was asked."""
+    """Gives the same answer to every question, and records the questions."""
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
@@ -202,7 +202,7 @@ FIB: tuple[Linked, ...] = (
 )
 
 
-def test_what_a_helper_writes_must_be_said() -> None:
+def test_writes_of_a_helper_must_be_declared() -> None:
     with pytest.raises(UnmodelledError, match="r2"):
         run(around(*FIB, oracle=Says(Answer(0))), bytes(64))
     written = Says(Answer(0, {2: b"\x07" + bytes(63)}))
@@ -288,7 +288,7 @@ def test_records_of_a_ring_buffer() -> None:
 
 
 @pytest.mark.parametrize("give_back", [132, 133])
-def test_a_record_that_was_given_back_is_nobodys(give_back: int) -> None:
+def test_a_submitted_record_cannot_be_used(give_back: int) -> None:
     with pytest.raises(FaultError, match="none any more"):
         result(*RESERVE, CallHelper(give_back), Load(8, 0, 6, 8))
     with pytest.raises(FaultError, match="r0"):

@@ -105,7 +105,7 @@ def test_a_path_that_leads_nowhere_is_an_error(struct_name: str, path: str) -> N
         read_object(prebuilt("hooks.bpf.o")).btf.place(struct_name, path)
 
 
-def test_what_depends_on_a_kernel_is_refused_without_one() -> None:
+def test_kernel_dependent_code_needs_a_kernel() -> None:
     with pytest.raises(UnmodelledError, match="kernel's types"):
         link_program(read_object(prebuilt("hooks.bpf.o")), "pc_from_pod")
 
@@ -119,7 +119,7 @@ def test_an_access_of_another_size_than_the_kernel_has_is_refused() -> None:
         link_program(read_object(prebuilt("hooks.bpf.o")), "pc_from_pod", Wider())
 
 
-def test_what_a_kernel_has_not_is_linked_as_what_may_not_run() -> None:
+def test_missing_kernel_features_are_linked_as_unreachable_code() -> None:
     class Older(SomeKernel):
         def answer(self, relocation: CoreRelocation) -> int | None:
             return None if relocation.access == "0:3" else super().answer(relocation)
@@ -138,7 +138,7 @@ def read_all(data: bytes) -> None:
 
 
 def outcome(data: bytes) -> str:
-    """A damaged object is read, or refused by an error of ours; nothing else may come out."""
+    """A damaged object is read, or refused by a declared error."""
     try:
         read_all(data)
     except BytecodeError as error:
@@ -188,7 +188,7 @@ def test_a_file_of_another_kind_is_an_error() -> None:
             read_object(data)
 
 
-def test_a_symbol_table_that_says_it_is_huge_costs_nothing() -> None:
+def test_a_false_size_of_a_symbol_table_costs_nothing() -> None:
     whole = bytearray(prebuilt("sockets.bpf.o"))
     (table,) = struct.unpack_from("<Q", whole, 40)
     for section in read_elf(bytes(whole)).sections[1:]:

@@ -32,7 +32,9 @@ where it failed. Two exits are two runs, of which the first is not all of the ca
 
 
 @pytest.mark.parametrize(("body", "returns"), CASES.values(), ids=CASES)
-def test_every_way_returns(body: tuple[Linked, ...], returns: bool) -> None:
+def test_functions_that_return_on_every_path_are_found(
+    body: tuple[Linked, ...], returns: bool
+) -> None:
     functions = {"f": body, "plain": PLAIN, "tail": TAIL, "by": (CallFunction("tail"), Exit())}
     asked = program(CallFunction("f"), Exit(), functions=functions)
     runner = Runner(asked, Around(asked), TermDomain())

@@ -38,14 +38,14 @@ def test_a_choice_beside_a_number_is_its_condition() -> None:
     assert D.equal(D.choose(P, X, 5, 32), 6, 32) is D.both(P, D.equal(X, 6, 32))
 
 
-def test_choices_of_the_same_are_none() -> None:
+def test_a_choice_between_equal_terms_is_the_term() -> None:
     assert D.choose(P, X, X, 32) is X
     assert D.choose(P, D.choose(P, X, Y, 32), Y, 32) is D.choose(P, X, Y, 32)
     assert D.choose(P, X, D.choose(Q, X, Y, 32), 32) is D.choose(D.either(P, Q), X, Y, 32)
     assert D.choose(D.no(P), X, Y, 32) is D.choose(P, Y, X, 32)
 
 
-def test_numbers_are_as_narrow_as_can_be_told() -> None:
+def test_operations_use_the_narrowest_width() -> None:
     wide = D.zero_extend(X, 32, 64)
     total = D.binary(Op.ADD, wide, 1, 64)
     assert not isinstance(total, int) and total.op is CONCAT
@@ -76,7 +76,7 @@ def test_one_order_has_one_form() -> None:
     assert D.compare(Cmp.ULT, *both, 64) is D.compare(Cmp.ULT, X, Y, 32)
 
 
-def test_what_a_conjunction_says_is_used_in_its_parts() -> None:
+def test_parts_of_a_conjunction_simplify_each_other() -> None:
     is_three = D.equal(X, 3, 32)
     chosen = D.choose(D.compare(Cmp.ULT, X, 4, 32), Y, 0, 32)
     assert reduced(D, D.both(is_three, D.equal(chosen, 9, 32))) is D.both(
@@ -87,7 +87,7 @@ def test_what_a_conjunction_says_is_used_in_its_parts() -> None:
     assert reduced(D, D.both(D.no(P), D.either(P, Q))) is D.both(D.no(P), Q)
 
 
-def test_something_else_in_a_variables_place() -> None:
+def test_substitution_of_a_variable() -> None:
     term = D.choose(D.compare(Cmp.ULT, X, Y, 32), X, 0, 32)
     assert not isinstance(term, int) and term.op is ITE
     assert Substitution(D, {X: 4})(term) is D.choose(D.compare(Cmp.ULT, 4, Y, 32), 4, 0, 32)

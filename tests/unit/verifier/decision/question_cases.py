@@ -55,7 +55,7 @@ def keys_of(question: ServiceQuestion) -> list[int]:
 
 
 def truths_of(question: ServiceQuestion) -> Iterator[Truth]:
-    """All truth values of what is free."""
+    """All truth values of the free terms."""
     free = sorted(set(_free(question)), key=repr)
     for values in product((False, True), repeat=len(free)):
         yield dict(zip(free, values, strict=True))
@@ -171,7 +171,7 @@ def _cuts_of(words: PortWords) -> Iterator[int]:
 
 
 def random_cell(rng: random.Random) -> CellQuestion:
-    """A cell that says what its rules say."""
+    """A cell that equals its rules."""
     numbers = rng.sample(NUMBERS, rng.randint(1, 4))
     tiers = []
     for tier in range(rng.randint(0, 2)):
@@ -201,7 +201,7 @@ def _steps(leaves: list[tuple[int, int]]) -> Diagram:
 
 
 def random_rule(rng: random.Random) -> RuleQuestion:
-    """A rule whose table matches what it matches."""
+    """A rule whose table matches the same services."""
     asked = _random_asked(rng, rng.sample(NUMBERS, rng.randint(1, 4)), True)
     own = rng.choice((("and",), ("or", ("bit", 0))))
     peers = rng.choice((("or", ("and",)), ("or", ("bit", 0)), ("or", ("bit", 0), ("block", 0))))
@@ -210,7 +210,7 @@ def random_rule(rng: random.Random) -> RuleQuestion:
 
 
 def _table_services(words: tuple[PortWords, ...]) -> tuple[PortWords, ...]:
-    """The same services as runs of keys; what is free stays."""
+    """The same services as runs of keys; free terms stay free."""
     plain = tuple(each for each in words if each[0] != "free")
     if ("any",) in plain:
         return (("all",),)

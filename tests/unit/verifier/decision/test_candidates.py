@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selectors that an endpoint is asked about: all that select it, and not all there are."""
+"""The candidate selectors of an endpoint include all that select it, and few others."""
 
 import random
 
@@ -21,7 +21,7 @@ def asked(selectors: tuple[EndpointSelector, ...], endpoint: Endpoint) -> list[E
 
 
 @pytest.mark.parametrize("make", [random_case, tiered_case])
-def test_whoever_selects_an_endpoint_is_asked(make: type) -> None:
+def test_every_selecting_policy_is_a_candidate(make: type) -> None:
     for seed in range(300):
         case = make(random.Random(seed))
         selectors = tuple(vocabulary_of(case.policies).selectors)
@@ -35,7 +35,7 @@ def one_of(key: str, *values: str) -> LabelSelector:
     return LabelSelector((Requirement(key, Operator.IN, values),))
 
 
-def test_of_a_selector_for_each_app_few_are_asked() -> None:
+def test_one_selector_for_each_app_gives_few_candidates() -> None:
     apps = [EndpointSelector("shop", labels=one_of("app", f"app-{at}")) for at in range(50)]
     teams = [EndpointSelector(None, one_of("team", f"team-{at}")) for at in range(50)]
     everyone = EndpointSelector()
@@ -46,7 +46,7 @@ def test_of_a_selector_for_each_app_few_are_asked() -> None:
     assert set(found) == {apps[7], teams[3], everyone}
 
 
-def test_the_demand_that_few_share_is_the_one_that_counts() -> None:
+def test_the_rarest_requirement_selects_candidates() -> None:
     both = [
         EndpointSelector(
             "shop",

@@ -54,7 +54,7 @@ def random_columns(rng: random.Random, n_columns: int, others: list[int]) -> int
 
 
 @pytest.mark.parametrize("first", range(0, 600, 100))
-def test_parts_are_what_each_column_says(first: int) -> None:
+def test_parts_equal_the_columns(first: int) -> None:
     for seed in range(first, first + 100):
         rng = random.Random(seed)
         n_columns = rng.choice((1, 2, 7, 60, 200))

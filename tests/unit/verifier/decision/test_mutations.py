@@ -361,7 +361,7 @@ MUTATIONS = [
 ]
 
 
-def test_what_the_compiler_makes_is_proved() -> None:
+def test_compiled_tables_are_proved() -> None:
     outcome = prove_decision(POLICIES, UNIVERSE, decided())
     assert isinstance(outcome, Proved)
     assert outcome.obligations > 10

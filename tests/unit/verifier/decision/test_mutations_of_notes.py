@@ -91,7 +91,7 @@ def forget_all_notes(d: DecisionIR) -> DecisionIR:
 
 
 def forget_one_note(d: DecisionIR) -> DecisionIR:
-    """Of what two rules noted, the first alone."""
+    """Of two notes, only the first."""
     ids = {entry: rule for rule, entry in enumerate(d.rules)}
     rule, entry = next((r, e) for e, r in ids.items() if len(e.notes) > 1)
     fewer = replace(entry, notes=entry.notes[:1])
@@ -109,7 +109,7 @@ def note_what_nothing_notes(d: DecisionIR) -> DecisionIR:
 
 
 def exchange_two_notes(d: DecisionIR) -> DecisionIR:
-    """Log says what audit noted, and the other way round."""
+    """Log and audit exchange their notes."""
     log, audit = d.rules[2], d.rules[3]
     into = {log: audit, audit: log}
     rules = (

@@ -126,7 +126,7 @@ def with_rule(d: DecisionIR, index: int, change: Callable[[TableRule], TableRule
 
 
 def exchanged(d: DecisionIR, change: Callable[[NodeColumn], NodeColumn]) -> DecisionIR:
-    """Node columns exchange their signatures with what `change` makes of them."""
+    """Node columns exchange their signatures with those that `change` returns."""
     columns = [change(c) if isinstance(c, NodeColumn) else c for c in d.atoms.columns]
     return replace(d, atoms=replace(d.atoms, columns=tuple(columns)))
 
@@ -216,7 +216,7 @@ REFUTED = [near_is_far, other_conditions, own_blocks_of_the_row_lost, nodes_not_
 
 
 @pytest.mark.parametrize("universe", [UNIVERSE, None], ids=["cluster", "symbolic"])
-def test_what_the_compiler_makes_is_proved(universe: Universe | None) -> None:
+def test_compiled_tables_are_proved(universe: Universe | None) -> None:
     assert isinstance(prove_decision(POLICIES, universe, decided(universe)), Proved)
 
 

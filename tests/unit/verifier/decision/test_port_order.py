@@ -81,7 +81,7 @@ def z3_model(question: cases.ServiceQuestion, terms: Terms | None = None) -> z3.
 
 
 @pytest.mark.parametrize("first", range(0, 1000, 100))
-def test_each_key_of_one_question_has_its_like_in_the_other(first: int) -> None:
+def test_keys_of_two_equal_questions_correspond(first: int) -> None:
     for seed in range(first, first + 100):
         question = random_question(seed)
         renamed, places = in_order(question)
@@ -129,7 +129,7 @@ def test_a_step_that_is_off_by_one_stays_wrong() -> None:
             assert cases.can_be_violated(in_order(wrong)[0]), (seed, wrong)
 
 
-def test_what_many_questions_have_in_common_is_worked_out_once_and_changes_nothing() -> None:
+def test_shared_parts_of_questions_are_computed_once_without_effect() -> None:
     order, terms = PortOrder(), Terms()
     for seed in range(400):
         question = random_question(seed)
@@ -138,7 +138,7 @@ def test_what_many_questions_have_in_common_is_worked_out_once_and_changes_nothi
         assert (z3_model(renamed, terms) is not None) == cases.can_be_violated(question), seed
 
 
-def test_renaming_what_is_renamed_changes_nothing() -> None:
+def test_renaming_is_idempotent() -> None:
     for seed in range(300):
         renamed, _ = in_order(random_question(seed))
         assert in_order(renamed)[0] == renamed
@@ -240,7 +240,7 @@ def tables_of(given: PolicySet, universe: Universe = UNIVERSE) -> DecisionIR:
     return decide(given, partition(vocabulary_of(given), universe))
 
 
-def test_another_port_asks_nothing_new() -> None:
+def test_another_port_needs_no_new_query() -> None:
     ledger = Remembered()
     first = policies(8000)
     proved = prove_decision(first, UNIVERSE, tables_of(first), ledger=ledger)
@@ -255,7 +255,7 @@ def test_another_port_asks_nothing_new() -> None:
     assert not ledger <= before
 
 
-def test_another_number_under_a_name_asks_nothing_new() -> None:
+def test_another_number_of_a_named_port_needs_no_new_query() -> None:
     ledger = Remembered()
     given = policies(8000)
     prove_decision(given, UNIVERSE, tables_of(given), ledger=ledger)

@@ -85,7 +85,7 @@ A, NO_A = selecting("n", APP_A), selecting("n", NOT_A)
 
 
 def symbolic_answers() -> None:
-    """Two sets whose answers anybody can tell, whole and namespace by namespace."""
+    """Two sets with obvious answers, as a whole and by namespace."""
     asked = [
         (in_one_tier(), in_one_tier(isolating("x", A)), NARROWED),
         (in_one_tier(isolating("x", A)), in_one_tier(), WIDENED),
@@ -96,7 +96,7 @@ def symbolic_answers() -> None:
             in_one_tier(isolating("x", NO_A, ANY_PEER), isolating("y", selecting("n", APP_B))),
             EQUAL,
         ),
-        # A policy for every namespace, named by none: pods where nobody selects.
+        # A policy for every namespace, named by no selector: it has pods that no policy selects.
         (
             in_one_tier(isolating("x", A)),
             in_one_tier(isolating("x", A), isolating("y", selecting(None, APP_B))),
@@ -182,7 +182,7 @@ def effects_and_defaults() -> None:
 
 
 def texts_and_names() -> None:
-    """What begins with a text, what ends with it; every number that a pod declares under a name."""
+    """Labels by prefix and suffix; every number that a pod declares under a port name."""
     for operator, label, outcome in (
         (Operator.STARTS_WITH, "ba", EQUAL), (Operator.STARTS_WITH, "ab", NARROWED),
         (Operator.ENDS_WITH, "ab", EQUAL), (Operator.ENDS_WITH, "ba", NARROWED),
@@ -209,7 +209,7 @@ def texts_and_names() -> None:
 
 
 def records() -> None:
-    """What tells ends of a cluster apart, and what lets no rule decide."""
+    """Attributes that distinguish ends of a cluster, and defaults that decide before any rule."""
     here = {"addresses": (ip_address("10.0.0.1"),)}, {"addresses": (ip_address("10.0.0.2"),)}
     plain = Endpoint("n", "p", {"app": "a"}, **here[0])
     http = ContainerPort("http", "TCP", 80)
@@ -266,7 +266,7 @@ def halves_and_the_whole() -> None:
 
 
 def hosts() -> None:
-    """Policies of hosts alone, as some are added: what is guarded and what not differ in two ways."""
+    """Added policies of hosts only: hosts under and not under host policy differ in two ways."""
     node = Node("n1", {}, (ip_address("10.9.0.1"),), HostInterface("h"))
     nodes = Universe((), (node,))
     guard = replace(isolating("guard", replace(NO_ENDPOINT, namespace="n")), hosts=ALWAYS)
@@ -287,7 +287,7 @@ def hosts() -> None:
 
 
 def latent_and_cut() -> None:
-    """A latent difference is shown; a limit hides regions, never what the outcome is."""
+    """A latent difference is shown; a limit hides regions, but never the outcome."""
     closed = isolating("x", A)
     egress = replace(
         isolating("e", selecting("n")), isolates=frozenset({Direction.EGRESS}), ingress=()
@@ -321,7 +321,7 @@ def latent_and_cut() -> None:
 
 
 def where_pods_live() -> None:
-    """A block of pods' addresses is nobody's outside; pods have none beyond it."""
+    """No external host has an address of the pod network, and pods have no other address."""
     inside, outside = in_one_tier(isolating("x", A, BLOCK)), in_one_tier(isolating("x", A))
     elsewhere = ip_network("10.2.0.0/16")
     found = diff_symbolic(outside, inside, networks=(BLOCK.network,)).differences
@@ -350,7 +350,7 @@ def cluster_of(*pods: Endpoint) -> Universe:
 
 
 def the_partition_is_proved() -> None:
-    """The proof asks something of everything, and refuses a space that is not a partition."""
+    """The proof covers every region, and refuses a space that is not a partition."""
     policies = in_one_tier(isolating("x", A, BLOCK), isolating("y", NO_A))
     pods = [
         Endpoint("n", f"pod-{i}", {"app": v}, addresses=(ip_address(f"10.1.0.{i + 1}"),))

@@ -136,7 +136,7 @@ class Question:
     networks: tuple[Network, ...] = ()
 
     def answer(self) -> IntentAnswer:
-        """What the verifier says."""
+        """The verifier's answer."""
         connection: ConnectionTerms
         if self.cluster is None:
             connection = Connection((self.policies,), (self.intent,), self.networks)
@@ -369,7 +369,7 @@ QUESTIONS = [*SYMBOLIC, *GIVEN]
 
 
 def check_all(skip: Callable[[Question], bool] = lambda _: False) -> None:
-    """AssertionError where one answer is not what it should be."""
+    """AssertionError if an answer differs from the expected one."""
     for question in QUESTIONS:
         if not skip(question):
             question.check()

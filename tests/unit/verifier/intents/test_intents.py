@@ -65,7 +65,7 @@ def test_the_policies_that_keep_it_out_are_named() -> None:
     assert [place.words for place in answer.responsible] == ["shop/p"]
 
 
-def test_a_solver_that_gives_up_has_proved_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_solver_that_gives_up_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     gave_up = Decision((SolverAnswer("z3", "4", Answer.UNKNOWN, "too hard"),))
     monkeypatch.setattr(module, "decide", lambda *_: gave_up)
     asked = intent("never", pods("api"), pods("db"))

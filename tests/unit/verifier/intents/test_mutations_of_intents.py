@@ -42,7 +42,7 @@ NO, YES = z3.BoolVal(False), z3.BoolVal(True)
 
 
 def decided_without(patch: Patch, part: str, value: object, *directions: Direction) -> None:
-    """Policies are asked at these ends although this part would settle it."""
+    """Policies are evaluated at these ends, although this part decides."""
     original = ConnectionTerms.is_decided
 
     def decided(self: ConnectionTerms, direction: Direction) -> Any:
@@ -69,7 +69,7 @@ def every_node_is_the_own(patch: Patch) -> None:
 
 
 def own_node_settles_ingress_alone(patch: Patch) -> None:
-    """Of a guarded node, whose egress policies do not decide there either."""
+    """For a node under host policy, whose egress policies do not decide there either."""
     decided_without(patch, "is_from_own_node", lambda: NO, Direction.EGRESS)
 
 

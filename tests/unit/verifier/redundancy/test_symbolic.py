@@ -22,7 +22,7 @@ APIS = ("admin", "calico", "cilium", "cluster_network_policy", "mixed_calico", "
 
 
 @pytest.mark.parametrize("api", [*APIS, "mixed_kubernetes"])
-def test_a_rule_is_called_useless_where_it_is(api: str) -> None:
+def test_useless_rules_are_reported(api: str) -> None:
     source = PathSource(str(FOLDER / api / "policies.yaml"))
     policies = read_policies([source], ReadOptions()).policies
     answers, _ = useless_anywhere(policies, CheckOptions(True), lambda _: None)

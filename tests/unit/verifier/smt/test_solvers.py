@@ -57,7 +57,7 @@ def test_each_choice_decides(choice: Choice) -> None:
     assert decide([], choice).answer is Answer.SAT
 
 
-def test_the_answers_say_who_gave_them() -> None:
+def test_answers_name_their_solver() -> None:
     both = decide(UNSAT, Choice.BOTH).answers
     assert [each.solver for each in both] == ["z3", "bitwuzla"]
     assert all(each.version[0].isdigit() for each in both)
@@ -74,7 +74,7 @@ def test_a_time_limit_is_unknown_and_never_an_answer(choice: Choice) -> None:
     assert found.reason.count(TIMED_OUT) == len(found.answers)
 
 
-def test_strings_are_undecided_by_bitwuzla_and_it_says_so() -> None:
+def test_bitwuzla_leaves_strings_undecided() -> None:
     text = z3.String("text")
     goal = [text == "a", text == "b"]
     assert decide(goal).answer is Answer.UNSAT
@@ -101,12 +101,12 @@ def test_a_lying_second_solver_is_caught() -> None:
         with pytest.raises(InternalError, match="disagree"):
             decide(goal, Choice.BOTH, solvers=solvers)
     solvers = {**SOLVERS, Choice.BITWUZLA: says("liar", Answer.SAT)}
-    with pytest.raises(InternalError, match="disagree"):  # Z3 is asked for the model, and has none
+    with pytest.raises(InternalError, match="disagree"):  # Z3 has no model
         decide(UNSAT, Choice.BITWUZLA, solvers=solvers)
 
 
 @pytest.mark.parametrize("known", [Answer.SAT, Answer.UNSAT])
-def test_one_that_gave_up_is_no_second_opinion(known: Answer) -> None:
+def test_an_undecided_solver_does_not_confirm(known: Answer) -> None:
     gave_up = says("bitwuzla", Answer.UNKNOWN, "tired")
     found = decide(
         SAT, Choice.BOTH, solvers={Choice.Z3: says("z3", known), Choice.BITWUZLA: gave_up}
@@ -116,13 +116,13 @@ def test_one_that_gave_up_is_no_second_opinion(known: Answer) -> None:
     assert found.reason == ("" if known is Answer.SAT else "undecided by bitwuzla: tired")
 
 
-def test_a_missing_bitwuzla_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_bitwuzla_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "bitwuzla", None)
     with pytest.raises(HostError, match="not installed"):
         decide(SAT, Choice.BOTH)
 
 
-def test_what_bitwuzla_does_not_take_is_unknown() -> None:
+def test_bitwuzla_answers_unknown_to_unsupported_terms() -> None:
     number = z3.Int("number")
     found = solve_bitwuzla([number > 3], None)
     assert found.answer is Answer.UNKNOWN

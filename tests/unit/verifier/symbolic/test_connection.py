@@ -85,7 +85,7 @@ def test_its_own_node_passes_where_it_speaks() -> None:
     assert flow.src.name == flow.dst.node
 
 
-def test_pods_live_in_their_networks_and_nobody_else_does() -> None:
+def test_only_pods_have_addresses_of_pod_networks() -> None:
     network = ip_network("10.0.0.0/8")
     c = Connection((DB,), pod_networks=(network,))
     away = c.src_matches(block("11.0.0.0/8"))
@@ -102,7 +102,7 @@ def test_tcp_has_a_source_port() -> None:
     assert a_flow(c, c.key == Service(1, 0x0800).key, c.has_source_port) is None
 
 
-def test_what_two_ends_share_has_one_set_of_labels() -> None:
+def test_shared_objects_have_one_set_of_labels() -> None:
     c = Connection((SHUT,), peers=(ALL, replace(ALL, selector=app("web"))))
     value = c.src.pod.domains[NAMESPACE_KEY].number_of["shop"]
     together = [end.pod.value(NAMESPACE_KEY) == value for end in (c.src, c.dst)]
@@ -135,7 +135,7 @@ def test_a_policy_set_that_was_not_given_is_not_asked() -> None:
 LOGGED = closed(NO_ENDPOINT, rule(ANY_PEER), isolates=frozenset(), hosts=ALWAYS, kind=CALICO)
 
 
-def test_a_flow_that_is_only_logged_leaves_a_guarded_host_closed() -> None:
+def test_a_logged_flow_stays_denied_at_a_host_under_host_policy() -> None:
     tier = LOGGED.tiers[0]
     policy = replace(
         tier.policies[0], ingress=(replace(rule(ANY_PEER), action=Action.LOG),), egress=()

@@ -42,7 +42,7 @@ FLOW = Flow(A, B, Service(6, 80), 4)
 
 
 def rule(action: Action, text: str = "") -> Rule:
-    """For everyone; opaque where there is a text, and then nothing of it is certain."""
+    """A rule for any peer; with a text it is opaque and has no certain match."""
     widest = Rule(action, (ANY_PEER,), (AnyService(),), ORIGIN)
     if not text:
         return widest
@@ -77,7 +77,7 @@ def test_equal_texts_cancel() -> None:
     assert kinds(same, again) == {None}
 
 
-def test_other_texts_do_not() -> None:
+def test_different_texts_do_not_cancel() -> None:
     one = tier(policy("a", Direction.EGRESS, rule(Action.ALLOW, "api.github.com")))
     other = tier(policy("a", Direction.EGRESS, rule(Action.ALLOW, "evil.example.com")))
     assert kinds(one, other) == {DifferenceKind.WIDENED, DifferenceKind.NARROWED}
@@ -92,7 +92,7 @@ def test_equal_texts_at_another_subject_do_not_cancel() -> None:
 
 
 def test_equal_texts_in_another_order_do_not_cancel() -> None:
-    """The first is shared; what would move past it has another precedence."""
+    """The first rule is shared; a rule that moved past it would have another precedence."""
     one = tier(policy("a", Direction.EGRESS, rule(Action.ALLOW, "x"), rule(Action.DENY, "y")))
     other = tier(policy("a", Direction.EGRESS, rule(Action.DENY, "y"), rule(Action.ALLOW, "x")))
     assert kinds(one, other) - {None}

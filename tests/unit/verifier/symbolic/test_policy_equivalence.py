@@ -208,7 +208,7 @@ def test_effects_may_be_ignored() -> None:
     assert isinstance(compare(before, after, ignore_effects=True), Same)
 
 
-def test_a_host_that_nothing_decides_is_told_from_one_that_is_let_through() -> None:
+def test_an_undecided_host_flow_differs_from_an_allowed_one() -> None:
     allowed = ingress(rule(ANY_PEER), subject=NO_ENDPOINT, hosts=ALWAYS)
     nothing = PolicySet(())
     for one, other in ((allowed, nothing), (nothing, allowed)):

@@ -27,7 +27,7 @@ from tests.kernel_corpus.corpus import all_cases
 
 @dataclass(frozen=True)
 class Made:
-    """What the compiler makes of a case."""
+    """The compiler's output for a case."""
 
     decision: DecisionIR
     emitted: Emitted
@@ -61,7 +61,7 @@ class Made:
 
 @cache
 def made(name: str, backend: Backend = Backend.C, addresses: AddressLayout | None = None) -> Made:
-    """A case of the corpus, decided and emitted; `addresses` asks for a layout in place of the best."""
+    """A case of the corpus, decided and emitted; `addresses` requests a layout instead of the best."""
     return made_of(_corpus()[name], backend, addresses)
 
 

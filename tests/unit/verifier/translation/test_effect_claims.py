@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that limit and log are proved, and refuted where they do so for whom no rule asks."""
+"""Programs that limit and log are proved; a program with an effect that no rule has is refuted."""
 
 from functools import cache
 from itertools import product
@@ -33,7 +33,7 @@ QUICK = ("limit", Backend.LLVM)
 
 @cache
 def asking(what: str, backend: Backend = Backend.C) -> Made:
-    """A generation whose rules ask for that."""
+    """A generation whose rules have that effect."""
     policy = {
         "apiVersion": "policyc.dev/v1alpha1",
         "kind": "ExtendedPolicy",
@@ -89,9 +89,7 @@ WRONG = {
         for fault in WRONG
     ],
 )
-def test_effects_that_no_rule_asks_for_are_refuted(
-    fault: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_effects_without_a_rule_are_refuted(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     what, name, right, wrong = WRONG[fault]
     headers = objects.datapath_files()
     text = headers[name].decode()

@@ -31,7 +31,7 @@ PORTS = (53, 80, 443, 8080, 0, 65535, *range(9000, 9012), 30000, 30001)
 
 
 @pytest.mark.parametrize("name", [name for name in LAYOUTS if name != "no-policies"])
-def test_one_flow_is_decided_as_the_decisions_say(name: str) -> None:
+def test_the_plan_decides_a_flow_as_the_decision_ir(name: str) -> None:
     case, dice = made(name), random.Random(name)
     classes: dict[tuple[int, int], int] = {}
     reading = reading_of(case, classes)

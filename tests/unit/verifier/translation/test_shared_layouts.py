@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the policy program shares with the hooks is the same to both, or that it is not is said."""
+"""Layouts that the policy program shares with the hooks are equal, or the difference is reported."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -35,7 +35,7 @@ def faults(program: BpfObject, name: str = CASE) -> Iterator[str]:
 
 @pytest.mark.parametrize("backend", Backend)
 @pytest.mark.parametrize("name", [CASE, "too-many-pairs", "counters-none", "extended-actions"])
-def test_what_the_compiler_makes_agrees(name: str, backend: Backend) -> None:
+def test_compiled_layouts_agree(name: str, backend: Backend) -> None:
     assert list(faults(read_object(made(name, backend).object), name)) == []
 
 
@@ -70,7 +70,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("fault", WRONG)
-def test_what_does_not_is_named(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_differing_layout_is_named(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name, right, wrong, said = WRONG[fault]
     headers = objects.datapath_files()
     text = headers[name].decode()

@@ -25,7 +25,7 @@ def product(one: Node, other: Node) -> Node:
 
 
 @pytest.mark.parametrize("choice", Choice)
-def test_a_model_is_one_and_there_is_none_of_what_never_holds(choice: Choice) -> None:
+def test_satisfiable_terms_have_a_model_and_unsatisfiable_ones_none(choice: Choice) -> None:
     ask = Solving(choice)
     goal = D.all_of((D.equal(product(X, Y), 35, 32), D.equal(D.binary(Op.AND, X, 0xFF, 32), 5, 32)))
     model = ask.model(goal)
@@ -35,7 +35,7 @@ def test_a_model_is_one_and_there_is_none_of_what_never_holds(choice: Choice) ->
     assert ask.model(True) == {} and ask.model(False) is None
 
 
-def test_what_is_known_is_not_asked() -> None:
+def test_a_known_answer_needs_no_query() -> None:
     ask = Solving()
     never = D.both(D.equal(product(X, X), 3, 32), D.no(D.equal(X, 0, 32)))
     assert ask.model(never) is None and ask.n_asked == 1
@@ -51,7 +51,7 @@ def test_solvers_that_disagree_are_not_believed(monkeypatch: pytest.MonkeyPatch)
         Solving(Choice.BOTH).model(D.equal(X, 3, 32))
 
 
-def test_a_model_that_is_none_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_false_model_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(asked: Solving, goal: Node, names: list[Node]) -> Model | None:
         return dict.fromkeys(names, 0)
 
@@ -61,7 +61,7 @@ def test_a_model_that_is_none_is_not_believed(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("choice", [Choice.Z3, Choice.BITWUZLA])
-def test_a_solver_that_has_no_time_says_so(choice: Choice) -> None:
+def test_a_solver_without_time_is_undecided(choice: Choice) -> None:
     one, other = (D.zero_extend(each, 32, 64) for each in (X, Y))
     primes = 4294967291 * 4294967279
     hard = D.all_of(

@@ -102,7 +102,7 @@ RESETS: dict[str, tuple[str, str]] = {
 
 
 def refutation(case: Made, code: bytes) -> str:
-    """The first claim that does not hold, or why nothing can be said of the program; "" if all hold."""
+    """The first claim that does not hold, or why the program cannot be checked; "" if all hold."""
     try:
         failed = next(lemma_of(case, code).failed(), None)
     except UnmodelledError as unmodelled:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of the Policy IR in words, for dumps, comments and findings."""
+"""Text for selectors, peers, ports and rules of the Policy IR.
+
+Dumps, comments of the emitted C, findings and explanations show it.
+"""
 
 from typing import assert_never
 
@@ -31,7 +34,7 @@ from policyc.ir.selectors import (
 
 
 def describe_selector(selector: EndpointSelector) -> str:
-    """A selector in words: `shop: app=web`."""
+    """The text of a selector: `shop: app=web`."""
     where = selector.namespace or "*"
     if selector.namespace_labels.requirements:
         where = f"namespaces with {_labels(selector.namespace_labels)}"
@@ -42,7 +45,7 @@ def describe_selector(selector: EndpointSelector) -> str:
 
 
 def describe_condition(condition: Condition) -> str:
-    """A condition in words: `(label app=web or not service account in (a,b))`."""
+    """The text of a condition: `(label app=web or not service account in (a,b))`."""
     match condition:
         case AttributeTest(attribute, requirement):
             shown = describe_requirement(requirement)
@@ -62,7 +65,7 @@ def _labels(selector: LabelSelector) -> str:
 
 
 def describe_requirement(requirement: Requirement) -> str:
-    """A requirement in words: `app=web`, `tier notin (a,b)`."""
+    """The text of a requirement: `app=web`, `tier notin (a,b)`."""
     values = ",".join(value or "''" for value in requirement.values)
     match requirement.operator:
         case Operator.IN:
@@ -85,10 +88,10 @@ def describe_requirement(requirement: Requirement) -> str:
 
 
 def describe_peer(peer: Peer) -> str:
-    """A peer in words."""
+    """The text of a peer: `[shop: app=web]`, `192.0.2.0/24 except 192.0.2.9/32`, `any peer`."""
     match peer:
         case AnyPeer():
-            return "anyone"
+            return "any peer"
         case EndpointPeer(selector):
             return f"[{describe_selector(selector)}]"
         case AddressPeer(network, excepts):
@@ -98,9 +101,9 @@ def describe_peer(peer: Peer) -> str:
             which = "nodes" if where is Where.ANYWHERE else f"{where.value} nodes"
             return which if condition == ALWAYS else f"{which} with {describe_condition(condition)}"
         case AllOf(parts):
-            return f"({' & '.join(map(describe_peer, parts))})" if parts else "anyone"
+            return f"({' & '.join(map(describe_peer, parts))})" if parts else "any peer"
         case OneOf(parts):
-            return f"({' | '.join(map(describe_peer, parts))})" if parts else "nobody"
+            return f"({' | '.join(map(describe_peer, parts))})" if parts else "no peer"
         case Not(part):
             return f"not {describe_peer(part)}"
         case _:
@@ -108,7 +111,7 @@ def describe_peer(peer: Peer) -> str:
 
 
 def describe_ports(ports: Ports) -> str:
-    """A port entry in words."""
+    """The text of a port entry: `TCP 80-90`, `ICMP type 8`."""
     match ports:
         case AnyService():
             return "any service"
@@ -128,13 +131,13 @@ def describe_ports(ports: Ports) -> str:
 
 
 def describe_rule(rule: Rule, direction: Direction) -> str:
-    """A rule in words: `allow from [shop: app=web]: TCP 80`, with all its requirements."""
-    peers = " | ".join(map(describe_peer, rule.peers)) or "nobody"
+    """The text of a rule: `allow from [shop: app=web]: TCP 80`, then its conditions and effects."""
+    peers = " | ".join(map(describe_peer, rule.peers)) or "no peer"
     side = "from" if direction is Direction.INGRESS else "to"
     action = rule.action.outcome.value
     shown = f"{action} {side} {peers}: {', '.join(map(describe_ports, rule.ports))}"
     if rule.except_ports:
-        shown += f" but {', '.join(map(describe_ports, rule.except_ports))}"
+        shown += f" except {', '.join(map(describe_ports, rule.except_ports))}"
     if rule.source_ports is not None:
         spans = (str(lo) if lo == hi else f"{lo}-{hi}" for lo, hi in rule.source_ports)
         shown += f", source ports {', '.join(spans) or 'none'}"
@@ -143,5 +146,5 @@ def describe_rule(rule: Rule, direction: Direction) -> str:
     if rule.limit is not None:
         shown += f", {rule.limit.per_second}/s burst {rule.limit.burst}"
     if rule.action is Action.DENY_OWN_NODE:
-        shown += ", also what the pod's own node generates"
+        shown += ", also flows that the pod's own node generates"
     return f"{shown}, logged" if rule.log else shown

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A verdict of the reference semantics in words, for findings and witnesses."""
+"""Text for a verdict of the reference semantics. Findings and witnesses show it."""
 
 from typing import assert_never
 
@@ -13,7 +13,7 @@ from policyc.ir.semantics import (
 
 
 def describe_verdict(verdict: EndVerdict) -> str:
-    """A verdict in words: `allow by rule shop/web spec.ingress[0]`, with its effects."""
+    """The text of a verdict: `allow by rule shop/web spec.ingress[0]`, with its effects."""
     match verdict.decider:
         case DecidedByRule(policy=policy) as by:
             who = f"by rule {policy.title} {by.rule.origin.path}"
