@@ -31,6 +31,22 @@ class Node:
         self.healthy = True
         self.warnings: list[str] = []
         self.checks = HealthChecks(lambda: self.healthy, self.warnings.append)
+        self.ports = contextlib.ExitStack()
+
+    def free_port(self) -> int:
+        """Below those that the kernel gives to clients, so that none of them gets it meanwhile.
+
+        A name in the network namespace holds it against the tests of other processes.
+        """
+        while True:
+            port = random.randrange(10_000, 30_000)
+            holder = self.ports.enter_context(socket.socket(socket.AF_UNIX))
+            with contextlib.suppress(OSError):
+                holder.bind(f"\0policyc-test-port-{port}")
+                with socket.create_server(
+                    ("::", port), family=socket.AF_INET6, dualstack_ipv6=True
+                ):
+                    return port
 
     def ask(
         self, family: int, port: int, method: str = "GET"
@@ -46,24 +62,14 @@ class Node:
 @pytest.fixture
 def node() -> Iterator[Node]:
     made = Node()
-    yield made
-    made.checks.close()
-
-
-def free_port() -> int:
-    """Below those that the kernel gives to clients, so that none of them gets it meanwhile."""
-    while True:
-        port = random.randrange(10_000, 30_000)
-        with (
-            contextlib.suppress(OSError),
-            socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True),
-        ):
-            return port
+    with made.ports:
+        yield made
+        made.checks.close()
 
 
 @families
 def test_who_has_endpoints_says_so(node: Node, family: int) -> None:
-    port = free_port()
+    port = node.free_port()
     node.checks.set({(family, port): WEB})
     status, headers, body = node.ask(family, port)
     assert status == 200 and headers["Content-Type"] == "application/json"
@@ -79,7 +85,7 @@ def test_who_has_endpoints_says_so(node: Node, family: int) -> None:
 
 @families
 def test_who_has_none_or_does_not_translate_is_passed_over(node: Node, family: int) -> None:
-    port = free_port()
+    port = node.free_port()
     node.checks.set({(family, port): NONE})
     status, headers, body = node.ask(family, port)
     assert status == 503 and headers["X-Load-Balancing-Endpoint-Weight"] == "0"
@@ -92,7 +98,7 @@ def test_who_has_none_or_does_not_translate_is_passed_over(node: Node, family: i
 
 
 def test_each_family_has_its_own(node: Node) -> None:
-    port = free_port()
+    port = node.free_port()
     node.checks.set({(4, port): WEB, (6, port): NONE})
     assert (node.ask(4, port)[0], node.ask(6, port)[0]) == (200, 503)
     node.checks.set({(4, port): WEB})
@@ -105,7 +111,7 @@ def test_each_family_has_its_own(node: Node) -> None:
 
 
 def test_a_port_that_is_taken_is_told_of_once_and_tried_again(node: Node) -> None:
-    port, other = free_port(), free_port()
+    port, other = node.free_port(), node.free_port()
     wanted = {(4, port): WEB, (4, other): NONE}
     with socket.create_server(("0.0.0.0", port)):
         for _ in range(2):
@@ -129,7 +135,7 @@ def test_who_asks_nothing_sensible_is_left(
     node: Node, monkeypatch: pytest.MonkeyPatch, said: bytes
 ) -> None:
     monkeypatch.setattr(health_checks, "_PATIENCE", 0.3)
-    port = free_port()
+    port = node.free_port()
     node.checks.set({(4, port): WEB})
     with socket.create_connection((HERE[4], port), timeout=5) as link:
         link.sendall(said)
@@ -139,7 +145,7 @@ def test_who_asks_nothing_sensible_is_left(
 
 
 def test_another_protocol_is_told_so(node: Node) -> None:
-    port = free_port()
+    port = node.free_port()
     node.checks.set({(4, port): WEB})
     with socket.create_connection((HERE[4], port), timeout=5) as link:
         link.sendall(b"hello there\r\n\r\n")
@@ -151,7 +157,7 @@ def test_who_keeps_connections_open_takes_no_more_than_there_are(
 ) -> None:
     monkeypatch.setattr(health_checks, "_MOST", 3)
     monkeypatch.setattr(health_checks, "_PATIENCE", 1.0)
-    port = free_port()
+    port = node.free_port()
     node.checks.set({(4, port): WEB})
     idle = [socket.create_connection((HERE[4], port), timeout=5) for _ in range(3)]
     assert node.ask(4, port)[0] == 200, "who asks is not kept out by those who do not"
@@ -168,7 +174,7 @@ def test_who_keeps_connections_open_takes_no_more_than_there_are(
 
 
 def test_without_descriptors_nobody_is_served_and_nothing_spins(node: Node) -> None:
-    port = free_port()
+    port = node.free_port()
     node.checks.set({(4, port): WEB})
     link = socket.socket()
     _, most = before = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -190,7 +196,7 @@ def test_ports_that_there_are_no_descriptors_for_are_told_of_once(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was answered before still is, and the others are as soon as there is room."""
-    port, other = free_port(), free_port()
+    port, other = node.free_port(), node.free_port()
     node.checks.set({(4, port): WEB})
     with monkeypatch.context() as limited:
         limited.setattr(resource, "getrlimit", lambda which: (64, 64))
@@ -217,7 +223,7 @@ def test_where_nothing_can_be_opened_that_is_told_and_tried_again(
     def fail() -> tuple[socket.socket, socket.socket]:
         raise OSError(errno.EMFILE, "no more")
 
-    port = free_port()
+    port = node.free_port()
     with monkeypatch.context() as patched:
         patched.setattr(socket, "socketpair", fail)
         node.checks.set({(4, port): WEB})
