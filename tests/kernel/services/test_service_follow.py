@@ -42,7 +42,7 @@ from policyc.runtime.services.services import (
 )
 from policyc.runtime.services.update import loaded
 from policyc.runtime.services.watched_objects import World
-from tests.eventually import eventually
+from tests.eventually import DEADLINE, eventually
 from tests.kernel.support.follower import (
     Follower,
     told,
@@ -345,9 +345,8 @@ def test_a_stream_without_pauses_is_followed(node: NodeUnderTest, follower: Foll
     reader = threading.Thread(target=lambda: done.append(follower.acknowledged()))
     reader.start()
     follower.tell(*told(web(C)))
-    for _ in range(200):
-        if done:
-            break
+    until = time.monotonic() + DEADLINE
+    while not done and time.monotonic() < until:
         follower.tell({"type": "BOOKMARK", "object": {}})
         time.sleep(0.05)
     assert done, "after three seconds, thirty times the silence that was waited for"
