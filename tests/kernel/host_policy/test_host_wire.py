@@ -8,6 +8,7 @@ import pytest
 
 from policyc.runtime.observe.event_records import Event
 from policyc.runtime.observe.events import read_events
+from tests.eventually import eventually
 from tests.kernel.support.arrival import SILENCE, WAITS, arrived, arrived_from, is_silent
 from tests.kernel.support.bundles import compiled
 from tests.kernel.support.external_wire import (
@@ -248,13 +249,13 @@ def test_events_name_the_node_and_the_rule(lab: TwoNodes, bundle: Path, family: 
     assert lab.connect("client1", family, address("a", family), LOGGED, SILENCE) is None
     found: list[Event] = []
 
-    def read() -> None:
+    def read() -> bool:
         for each in read_events(bpffs=lab.bpffs("a"), state_root=lab.folder / "state", seconds=0.2):
             assert isinstance(each, Event)
             found.append(each)
+        return bool(found)
 
-    lab.at["a"].within(read)
-    assert found
+    eventually(lambda: lab.at["a"].within(read), "an event")
     said = found[0]
     assert (said.verdict, said.destination, said.destination_port) == ("denied", "node a", LOGGED)
     assert said.ingress and said.egress is None

@@ -335,7 +335,7 @@ def test_a_signal_ends_the_command_and_services_stay_in_force(
     follower.tell(*told(web(C)))
     follower.acknowledged()
     follower.process.terminate()
-    follower.process.wait(10)
+    follower.process.wait(DEADLINE)
     assert follower.process.returncode == 0
     assert node.leaves("a", to_vip(tcp(4000, PORT, SYN))) == as_to(C, tcp(4000, TARGET, SYN))
 

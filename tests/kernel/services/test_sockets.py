@@ -235,7 +235,7 @@ def lab(
             thread.start()
             owned.callback(thread.join)
             owned.callback(echoes.stop.set)
-            assert ready.wait(10)
+            assert ready.wait(WAITS)
         yield Socketed(built, folder, cgroup)
 
 

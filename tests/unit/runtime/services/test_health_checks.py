@@ -51,7 +51,7 @@ class Node:
     def ask(
         self, family: int, port: int, method: str = "GET"
     ) -> tuple[int, http.client.HTTPMessage, str]:
-        link = http.client.HTTPConnection(HERE[family], port, timeout=5)
+        link = http.client.HTTPConnection(HERE[family], port, timeout=20)
         link.request(method, "/healthz")
         found = link.getresponse()
         body = found.read().decode()
@@ -137,7 +137,7 @@ def test_who_asks_nothing_sensible_is_left(
     monkeypatch.setattr(health_checks, "_PATIENCE", 0.3)
     port = node.free_port()
     node.checks.set({(4, port): WEB})
-    with socket.create_connection((HERE[4], port), timeout=5) as link:
+    with socket.create_connection((HERE[4], port), timeout=20) as link:
         link.sendall(said)
         with contextlib.suppress(ConnectionResetError):
             assert link.recv(100) == b""
@@ -147,7 +147,7 @@ def test_who_asks_nothing_sensible_is_left(
 def test_another_protocol_is_told_so(node: Node) -> None:
     port = node.free_port()
     node.checks.set({(4, port): WEB})
-    with socket.create_connection((HERE[4], port), timeout=5) as link:
+    with socket.create_connection((HERE[4], port), timeout=20) as link:
         link.sendall(b"hello there\r\n\r\n")
         assert link.recv(100).startswith(b"HTTP/1.1 400 ")
 
@@ -159,7 +159,7 @@ def test_who_keeps_connections_open_takes_no_more_than_there_are(
     monkeypatch.setattr(health_checks, "_PATIENCE", 1.0)
     port = node.free_port()
     node.checks.set({(4, port): WEB})
-    idle = [socket.create_connection((HERE[4], port), timeout=5) for _ in range(3)]
+    idle = [socket.create_connection((HERE[4], port), timeout=20) for _ in range(3)]
     assert node.ask(4, port)[0] == 200, "who asks is not kept out by those who do not"
     idle[0].settimeout(0.3)
     assert idle[0].recv(10) == b"", "who came first has made room"
@@ -167,7 +167,7 @@ def test_who_keeps_connections_open_takes_no_more_than_there_are(
         assert each.recv(10) == b"", "nobody has more than a second"
         each.close()
     assert node.ask(4, port)[0] == 200
-    with socket.create_connection((HERE[4], port), timeout=5) as hanging:
+    with socket.create_connection((HERE[4], port), timeout=20) as hanging:
         node.checks.close()
         with contextlib.suppress(ConnectionResetError):
             assert hanging.recv(10) == b"", "nor anybody who had not asked yet"
@@ -186,7 +186,7 @@ def test_without_descriptors_nobody_is_served_and_nothing_spins(node: Node) -> N
         assert time.process_time() - began < 0.2
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
-    link.settimeout(5)
+    link.settimeout(20)
     link.sendall(b"GET / HTTP/1.1\r\n\r\n")
     assert link.recv(100).startswith(b"HTTP/1.1 200 ")
     link.close()
