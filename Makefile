@@ -4,6 +4,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 export LC_ALL := C.UTF-8
+# Compiled Python is kept: every worker, and every command that a test starts, would compile it again.
+unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON ?= /usr/bin/python3
 VENV := .venv

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests import rerun
+from tests.shared import made_once
 
 if TYPE_CHECKING:
     from tests.kernel.support.bed import Beds
@@ -53,7 +54,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
 
     made = os.environ.get(FOLDER)
-    return Path(made) if made else compile_objects(tmp_path_factory.mktemp("objects"))
+    return Path(made) if made else made_once(tmp_path_factory, "objects", compile_objects)
 
 
 @pytest.fixture(scope="session")

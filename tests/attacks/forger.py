@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from tests.kernel.support.arrival import WAITS
 from tests.kernel.support.packets import (
     ACK,
     RST,
@@ -26,7 +27,6 @@ from tests.kernel.support.packets import (
 OWN_PORT = 5555
 FIRST_SEQ = 1000
 """Of the connection that is not there, at the victim's end."""
-PATIENCE = 1.0  # seconds until silence counts as an end
 _ESTABLISHED = 1
 _ETH_ALL = 3
 _SO_ATTACH_FILTER = 26
@@ -93,7 +93,7 @@ class Forger:
         """An established connection with the victim, of which the victim knows nothing."""
         answer = self.half_opens()
         self._says(self._raw, ACK, FIRST_SEQ + 1, answer.seq + 1)
-        self._listening.settimeout(PATIENCE)
+        self._listening.settimeout(WAITS)
         accepted, peer = self._listening.accept()
         assert peer[:2] == (self._victim.address, self._ports[1])
         state = accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)
@@ -147,7 +147,7 @@ _ANYONE = Host("02:00:00:00:00:01", "", "")  # a raw socket sends no MACs
 def _packet_socket(device: str) -> socket.socket:
     made = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(_ETH_ALL))
     made.bind((device, _ETH_ALL))
-    made.settimeout(PATIENCE)
+    made.settimeout(WAITS)
     return made
 
 

@@ -5,7 +5,6 @@ The pod sends from the socket's port, and the host's SNAT keeps the port. Then t
 mapping, as it does for a removed pod, and the peer sends to the node.
 """
 
-import socket
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from pyroute2.netlink.nfnetlink.nfctsocket import NFCTSocket
 from tests.attacks.tunnel_port import (
     masqueraded_by_nft,
 )
-from tests.kernel.support.arrival import arrived, arrived_from
+from tests.kernel.support.arrival import SILENCE, arrived, arrived_from, is_silent
 from tests.kernel.support.bundles import compiled
 from tests.kernel.support.external_wire import (
     BULK,
@@ -29,7 +28,6 @@ from tests.kernel.support.host_policy_wire import (
     host_policy,
 )
 from tests.kernel.support.two_nodes import (
-    PATIENCE,
     TwoNodes,
     address,
 )
@@ -54,15 +52,6 @@ def forget_mappings(lab: TwoNodes) -> None:
             conntrack.flush()
 
     lab.at["a"].within(there)
-
-
-def hears(end: socket.socket, size: int = 100) -> bytes | None:
-    """The next datagram; None for silence."""
-    end.settimeout(PATIENCE)
-    try:
-        return end.recv(size)
-    except TimeoutError:
-        return None
 
 
 class Lent:
@@ -90,7 +79,7 @@ def test_a_peer_of_a_pod_does_not_reach_a_socket_of_the_node(
     forget_mappings(lab)
     victim = lab.server("a", family, UDP, CLOSED)
     lent.peer.sendto(data, lent.node)
-    assert hears(victim, 9000) is None
+    assert is_silent(victim)
     assert lab.status("a").drops["policy"] >= 1
     lent.pod.sendto(b"again", (address("client2", family), PEER_PORT))
     assert arrived(lent.peer) == b"again", "what is forwarded goes on"
@@ -110,7 +99,7 @@ def test_a_pods_peer_does_not_reach_a_socket_that_was_opened_before(
     assert arrived_from(peer)[1][:2] == (address("a", family), CLOSED)
     forget_mappings(lab)
     peer.sendto(b"in", (address("a", family), CLOSED))
-    assert hears(victim) is None
+    assert is_silent(victim)
 
 
 @families
@@ -123,7 +112,7 @@ def test_a_socket_of_the_node_does_not_send_as_the_pod(
     forget_mappings(lab)
     own = lab.server("a", family, UDP, CLOSED)
     own.sendto(b"out", (address("client2", family), PEER_PORT))
-    assert hears(lent.peer) is None
+    assert is_silent(lent.peer)
     own.sendto(b"out", (address("client2", family), OUT))
     assert lab.status("a").drops == {"policy": 1}, "the port that is open"
 
@@ -142,9 +131,9 @@ def test_a_peer_that_is_allowed_reaches_the_socket(
     forget_mappings(lab)
     open_socket = lab.server("a", family, UDP, OPEN)
     peer.sendto(b"in", (address("a", family), OPEN))
-    assert hears(open_socket) == b"in"
+    assert arrived(open_socket) == b"in"
     open_socket.sendto(b"out", (address("client1", family), PEER_PORT))
-    assert hears(peer) == b"out"
+    assert arrived(peer) == b"out"
 
 
 @families
@@ -162,4 +151,4 @@ def test_tcp_that_the_host_translates_keeps_working(
     server = lab.accept(listening)
     assert server.getpeername()[:2] == (address("a", family), CLOSED)
     exchange(made, server, BULK)
-    assert lab.connect("client2", family, address("a", family), CLOSED) is None
+    assert lab.connect("client2", family, address("a", family), CLOSED, SILENCE) is None

@@ -20,6 +20,7 @@ import pytest
 from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.snat.snat import Masquerade
 from tests.eventually import eventually
+from tests.kernel.support.arrival import SILENCE, WAITS, connects
 from tests.kernel.support.bundles import compiled
 from tests.kernel.support.external_wire import POLICY
 from tests.kernel.support.packets import (
@@ -134,12 +135,10 @@ class Scene:
         assert client, f"{pod} gets no port"
         return client, self.lab.accept(self.listener)
 
-    def gets_port(self, pod: str) -> bool:
+    def gets_port(self, pod: str, patience: float = WAITS) -> bool:
         """Whether the pod can open another connection; it stays open."""
         client = self.lab.open_socket(pod, self.family, TCP)
-        try:
-            client.connect((address(SERVER, self.family), PORT))
-        except TimeoutError:
+        if not connects(client, (address(SERVER, self.family), PORT), patience):
             client.close()  # or its next SYN would take the port
             return False
         self.lab.accept(self.listener)
@@ -181,7 +180,6 @@ class Scene:
             if n < len(self.ports):
                 made.bind(("", self.ports[n]))
             made.connect_ex((address(SERVER, self.family), PORT))
-        self.listener.settimeout(5)
         for _ in range(len(self.ports) - 1):
             assert self.lab.accept(self.listener).getpeername()[1] in self.ports
 
@@ -310,9 +308,9 @@ def test_only_the_same_pod_reuses_the_snat_port_of_a_reset_connection(
     scene = staged(lab, bundle, family, objects, range(LOW, LOW + 1))
     ends = scene.client, scene.server
     reset(*(ends if who == "victim" else ends[::-1]))
-    assert not scene.gets_port(VICTIM), "before ten seconds of silence"
+    assert not scene.gets_port(VICTIM, SILENCE), "before ten seconds of silence"
     scene.let_pass(11)
-    assert not scene.gets_port(ATTACKER)
+    assert not scene.gets_port(ATTACKER, SILENCE)
     assert scene.gets_port(VICTIM)
     assert lab.status("a").drops["no port"] >= 2
 
@@ -325,12 +323,12 @@ def test_a_closed_snat_port_is_reserved_for_its_pod_before_other_pods_get_it(
     scene = staged(lab, bundle, family, objects, range(LOW, LOW + 2))
     closed(scene, who)
     assert scene.gets_port(VICTIM), "the other port is free"
-    assert not scene.gets_port(VICTIM), "before thirty seconds of silence"
+    assert not scene.gets_port(VICTIM, SILENCE), "before thirty seconds of silence"
     scene.let_pass(40)
-    assert not scene.gets_port(ATTACKER)
+    assert not scene.gets_port(ATTACKER, SILENCE)
     scene.let_pass(81)
     assert scene.gets_port(ATTACKER), "after 120 s"
-    assert not scene.gets_port(ATTACKER)
+    assert not scene.gets_port(ATTACKER, SILENCE)
 
 
 @families
@@ -346,6 +344,7 @@ def test_the_snat_port_of_a_refused_connection_is_free_after_a_minute(
         (ATTACKER, ConnectionRefusedError),
     ):
         made = lab.open_socket(pod, family, TCP)
+        made.settimeout(SILENCE if found is TimeoutError else WAITS)
         with pytest.raises(found):
             made.connect((address(SERVER, family), refusing))
         made.close()

@@ -473,7 +473,7 @@ def test_a_stream_is_read_once(project: Project, ways: Ways) -> None:
         writer = threading.Thread(target=path.write_text, args=(text,))
         writer.start()
         assert project.run("with", "--cache", str(project.folder / "cache")) == 0
-        writer.join(10)
+        writer.join(60)
         assert not writer.is_alive()
         assert project.files("with") == project.files("without")
     assert ways == [None, None]

@@ -4,9 +4,11 @@
 The namespaces have no names and the mount is private, so a crash leaves nothing behind.
 """
 
+import hashlib
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,7 @@ from tests.kernel.support.service_wire import ServiceWire
 from tests.kernel.support.table_policy import ANY
 from tests.kernel.support.two_nodes import TwoNodes
 from tests.kernel_corpus.surroundings import own_bpffs, own_network
+from tests.shared import made_once
 
 
 @pytest.fixture(scope="session")
@@ -77,27 +80,22 @@ Edits = dict[str, tuple[str, str]]
 @pytest.fixture(scope="session")
 def compiled_variants(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Edits], Path]:
     """Folders with another pair of objects; each is compiled once, which takes seconds."""
-    made: dict[str, Path] = {}
 
-    def compiled(edits: Edits) -> Path:
-        folder = tmp_path_factory.mktemp("variant")
-        source, target = folder / "source", folder / "objects"
+    def compiled(edits: Edits, target: Path) -> None:
+        source = tmp_path_factory.mktemp("variant") / "source"
         shutil.copytree(DATAPATH, source, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
         for file, (old, new) in edits.items():
             text = (source / file).read_text()
             assert old in text, f"{file} has no {old!r}"
             (source / file).write_text(text.replace(old, new))
-        target.mkdir()
         include = f"-I{source}"
         compile_c(source / "hooks.bpf.c", target / "hooks.bpf.o", include)
         shutil.copy(HERE / "policy.bpf.c", source / "policy.bpf.c")
         compile_c(source / "policy.bpf.c", target / "policy.bpf.o", include)
-        return target
 
     def once(edits: Edits) -> Path:
-        if repr(edits) not in made:
-            made[repr(edits)] = compiled(edits)
-        return made[repr(edits)]
+        name = hashlib.sha256(repr(edits).encode()).hexdigest()
+        return made_once(tmp_path_factory, f"variant-{name}", partial(compiled, edits))
 
     return once
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from policyc.runtime.kernel import bpf_syscall
+from tests.kernel.support.arrival import SILENCE, WAITS, is_silent
 from tests.kernel.support.node_under_test import (
     NODE,
     UPLINK,
@@ -51,7 +52,6 @@ from tests.kernel.support.unsummed import (
 from tests.kernel.support.wire import link_address
 
 pytestmark = pytest.mark.kernel
-PATIENCE = 0.3  # seconds until silence counts as a drop
 _ETH_P_ALL = 3
 _PROG_LOAD, _NETFILTER, _LINK_CREATE, _DEFRAG, _PREROUTING = 5, 32, 28, 1, 0
 EVIL = b"EVIL" * 300
@@ -87,7 +87,6 @@ class Router:
         heard = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
         self._owned.enter_context(heard)
         heard.bind((f"{device}.p", _ETH_P_ALL))
-        heard.settimeout(PATIENCE)
         return heard
 
     def defragment(self) -> None:
@@ -118,16 +117,14 @@ def router(node: NodeUnderTest) -> Iterator[Router]:
         yield Router(owned)
 
 
-def received(heard: socket.socket, part: bytes = b"") -> list[bytes]:
-    """The frames that come in, and hold the part, until it is silent."""
-    frames = []
-    try:
-        while True:
-            data, sender = heard.recvfrom(70000)
-            if sender[2] != socket.PACKET_OUTGOING and part in data:
-                frames.append(data)
-    except TimeoutError:
-        return frames
+def received(heard: socket.socket, part: bytes, n: int) -> list[bytes]:
+    """The frames that come in, and hold the part: n of them, and what comes until it is silent."""
+    frames: list[bytes] = []
+    while not is_silent(heard, WAITS if len(frames) < n else SILENCE):
+        data, sender = heard.recvfrom(70000)
+        if sender[2] != socket.PACKET_OUTGOING and part in data:
+            frames.append(data)
+    return frames
 
 
 def send(device: str, *frames: bytes) -> None:
@@ -172,7 +169,7 @@ def test_fragments_of_a_forwarded_packet_are_not_taken_for_the_nodes_own(
         to_b(kind, before + fragment6(UDP, whole[:1008], offset=0, more=True, ident=8)),
         to_b(FRAGMENT, fragment6(UDP, whole[1008:], offset=1008, more=False, ident=8)),
     )
-    assert received(heard, b"EVIL") == []
+    assert received(heard, b"EVIL", 0) == []
     assert set(node.drops()) <= {"policy", "fragment", "ext headers"} and node.drops()
 
 
@@ -183,7 +180,7 @@ def test_fragments_that_the_node_sends_are_recognised_as_the_nodes(
     heard = router.tap("pcb")
     with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as sender:
         sender.sendto(b"node" * 1250, (B.ip6, 7777))
-    assert len(received(heard, b"node")) == 4
+    assert len(received(heard, b"node", 4)) == 4
     assert node.drops() == {}
 
 
@@ -210,7 +207,7 @@ def test_headers_in_paged_data_are_read(
     for port in (53, 54):
         payload = tcp(port, port, SYN, b"DATA" * 1250)
         send_scattered("pca", frame(A, to_node, payload, family=family), linear)
-    got = received(heard, b"DATA" * 1250)
+    got = received(heard, b"DATA" * 1250, 1)
     at = 14 + (20 if family == 4 else 40)
     assert [each[at : at + 4] for each in got] == [struct.pack("!HH", 53, 53)]
     assert node.drops() == {"policy": 1}
@@ -242,5 +239,5 @@ def test_a_checksum_offload_writes_to_checksum_fields_only(
     heard = router.tap(UPLINK)
     to_node = Host(router.macs["pca"], WORLD.ip4, WORLD.ip6)
     send_unsummed("pca", frame(A, to_node, payload, family=family), start, offset)
-    assert len(received(heard, packed(A.address(family)))) == passes
+    assert len(received(heard, packed(A.address(family)), passes)) == passes
     assert node.drops() == ({} if passes else {"malformed": 1})

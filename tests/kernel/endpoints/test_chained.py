@@ -14,6 +14,7 @@ import pytest
 from policyc.runtime.devices.uplinks import ReturnPath
 from policyc.runtime.endpoints.forwarding import Forwarding
 from policyc.runtime.errors import InputError
+from tests.kernel.support.arrival import SILENCE, WAITS
 from tests.kernel.support.bundles import (
     compiled,
     policy_for_web,
@@ -87,10 +88,12 @@ def lab(
         yield made
 
 
-def reached(lab: Chained, source: str, to: str, family: int, port: int, at: str) -> str | None:
+def reached(
+    lab: Chained, source: str, to: str, family: int, port: int, at: str, allowed: bool = True
+) -> str | None:
     """The source address that `at` sees of a TCP connection from `source`. None: no connection."""
     listening = lab.server(at, family, TCP, TARGET)
-    client = lab.connect(source, family, to, port)
+    client = lab.connect(source, family, to, port, WAITS if allowed else SILENCE)
     if client is None:
         listening.close()
         return None
@@ -109,14 +112,14 @@ def test_pods_reach_pods_as_policy_says(lab: Chained) -> None:
             ("pod-c", "pod-b", False),
             ("pod-b", "pod-c", True),
         ):
-            seen = reached(lab, source, address(to, family), family, TARGET, to)
+            seen = reached(lab, source, address(to, family), family, TARGET, to, allowed)
             assert seen == (address(source, family) if allowed else None), (source, to)
 
 
 def test_pods_reach_a_service_by_its_cluster_ip(lab: Chained) -> None:
     for family in lab.families:
         for source, allowed in (("pod-a", True), ("pod-c", False)):
-            seen = reached(lab, source, VIP.address(family), family, PORT, "pod-b")
+            seen = reached(lab, source, VIP.address(family), family, PORT, "pod-b", allowed)
             assert seen == (address(source, family) if allowed else None), source
 
 
@@ -124,7 +127,7 @@ def test_pods_reach_a_service_by_its_cluster_ip(lab: Chained) -> None:
 def test_clients_reach_a_node_port_under_their_own_address(lab: Chained, node: str) -> None:
     for family in lab.families:
         for source, allowed in (("client1", True), ("client2", False)):
-            seen = reached(lab, source, address(node, family), family, NODE_PORT, "pod-b")
+            seen = reached(lab, source, address(node, family), family, NODE_PORT, "pod-b", allowed)
             assert seen == (address(source, family) if allowed else None), source
 
 
@@ -174,7 +177,8 @@ def test_packets_that_leave_the_cluster_have_the_address_that_the_cni_gives(lab:
 def test_a_node_reaches_its_pods_whatever_policy_says(lab: Chained) -> None:
     for family in lab.families:
         assert reached(lab, "a", address("pod-a", family), family, TARGET, "pod-a")
-        assert reached(lab, "b", address("pod-a", family), family, TARGET, "pod-a") is None
+        denied = reached(lab, "b", address("pod-a", family), family, TARGET, "pod-a", False)
+        assert denied is None
 
 
 def test_redirected_packets_follow_the_routing_rules(lab: Chained) -> None:
@@ -223,7 +227,7 @@ def test_a_pod_with_its_address_on_a_second_device_is_refused(
             ("pod-c", "pod-b", False),
             ("client2", "pod-a", True),  # it is not protected
         ):
-            seen = reached(lab, source, address(to, family), family, TARGET, to)
+            seen = reached(lab, source, address(to, family), family, TARGET, to, allowed)
             assert seen == (address(source, family) if allowed else None), (source, to)
 
 

@@ -17,6 +17,7 @@ from policyc.runtime.attach.attach import (
 )
 from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.kernel import features
+from tests.kernel.support.arrival import arrived
 from tests.kernel.support.external_frames import (
     EXTERNAL,
     ROUTER,
@@ -431,9 +432,8 @@ def test_unload_takes_uplinks_hooks_off_without_a_record(node: NodeUnderTest, mo
     passing = frame(A, WORLD, udp(1, 2))  # which the hook would not let pass
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0800)) as wire:
         wire.bind((UPLINK, 0x0800))
-        wire.settimeout(2)
         node.sends_from_outside(passing)
-        assert wire.recv(2000) == passing
+        assert arrived(wire, 2000) == passing
 
 
 @pytest.mark.parametrize(

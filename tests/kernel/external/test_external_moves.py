@@ -105,7 +105,6 @@ def test_a_client_without_a_reply_is_moved_to_another_endpoint(
     eventually(lambda: entries(lab, family), "the SYN's entry on the node it came to")
     for node in ("a", "b"):
         lab.serve(node, services("pod-a"))
-    listening.settimeout(5)
     server, seen = accepted(listening)
     with server:
         assert seen == address("client1", family)

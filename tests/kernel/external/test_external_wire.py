@@ -20,6 +20,7 @@ from policyc.runtime.devices.tunnel import PORT as TUNNEL_PORT
 from policyc.runtime.devices.uplinks import ReturnPath
 from policyc.runtime.errors import HostError
 from tests.eventually import eventually
+from tests.kernel.support.arrival import SILENCE, is_silent
 from tests.kernel.support.bundles import compiled
 from tests.kernel.support.external_wire import (
     ANSWERS,
@@ -96,7 +97,7 @@ def test_a_client_reaches_a_pod_of_the_node_that_it_sends_to(
     with server:
         assert seen == address("client1", family)
         exchange(client, server, BULK)
-    assert lab.connect("client2", family, *where) is None
+    assert lab.connect("client2", family, *where, SILENCE) is None
     assert lab.drops().keys() == {"a"} and lab.drops()["a"].keys() == {"policy"}
     assert lab.bad_checksums() == 0
 
@@ -114,7 +115,7 @@ def test_a_pod_on_another_node_sees_the_clients_own_address(
     with server:
         assert seen == address("client1", family)
         exchange(client, server, BULK)
-    assert lab.connect("client2", family, *where) is None
+    assert lab.connect("client2", family, *where, SILENCE) is None
     assert lab.drops().keys() == {"b"} and lab.drops()["b"].keys() == {"policy"}
     assert lab.bad_checksums() == 0
 
@@ -287,11 +288,8 @@ def test_an_endpoint_that_is_removed_ends_its_connections(
             assert found == pod.encode()
             servers[pod].sendto(b"yes", peer)
             assert datagrams.recv(100) == b"yes"
-        client.settimeout(0.5)
-        server.settimeout(0.5)
         client.sendall(b"still there?")
-        with pytest.raises(TimeoutError):
-            server.recv(100)
+        assert is_silent(server)
     assert lab.drops()["b"]["backend gone"] >= 1
 
 
@@ -388,8 +386,7 @@ def test_every_node_on_the_path_decrements_the_hop_limit(
     assert int.from_bytes(told[0][2], "little") == 40 - 3
     client.setsockopt(level, give, 2)
     client.send(b"the router's is the last but one")
-    with pytest.raises(TimeoutError):
-        server.recv(100)
+    assert is_silent(server)
     assert lab.drops() == {"a": {"hop limit": 1}}
 
 
@@ -426,11 +423,8 @@ def test_forged_tunnel_packets_are_dropped(lab: TwoNodes, bundle: Path, family: 
         hand_over(lab, who, network, inner)
         expected = before | {reason: before.get(reason, 0) + 1}
         eventually(lambda then=expected: lab.status("b").drops == then, f"drops: {expected}")
-    server.settimeout(0.3)
-    with pytest.raises(TimeoutError):
-        server.recv(100)
+    assert is_silent(server)
     hand_over(lab, "a", REQUESTS, packet(client, to_a, there))
-    server.settimeout(2)
     assert server.recv(100) == b"payload", "it passes from the node that the client sent to"
 
 

@@ -12,6 +12,7 @@ from contextlib import ExitStack, closing
 import pytest
 
 from tests.eventually import eventually
+from tests.kernel.support.arrival import WAITS
 from tests.kernel.support.many_flows import (
     N_NEW,
     NODE_PORT,
@@ -53,10 +54,9 @@ def connections(wire: ServiceWire, owned: ExitStack, family: int) -> list[Pair]:
     to_pod, to_node = ("10.0.0.11", "fd00::11"), (NODE.ip4, NODE.ip6)
     for client, where, port in [("a", to_pod, TARGET)] * 5 + [("c", to_node, NODE_PORT)] * 5:
         made = wire.open_socket(client, family, TCP)
-        made.settimeout(3)
         made.connect((where[family == 6], port))
         server = owned.enter_context(listening.accept()[0])
-        server.settimeout(3)
+        server.settimeout(WAITS)
         found.append((made, server))
     for number in range(5):
         bound = wire.server("b", family, UDP, 9000 + number)

@@ -11,6 +11,7 @@ import pytest
 
 from policyc.runtime.bundle.json_value import JsonValue
 from tests.eventually import eventually
+from tests.kernel.support.arrival import arrived, is_silent
 from tests.kernel.support.fragment_wire import (
     SIZES,
     SPORT,
@@ -57,7 +58,6 @@ pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])
 UDP = socket.SOCK_DGRAM
 THREE = (1200, 1200)
-PATIENCE = 0.3  # seconds until silence counts as a drop
 IP_RECVTTL = 12  # of <linux/in.h>
 
 
@@ -71,14 +71,6 @@ def to_b(
 
 def data_of(size: int = 4000) -> bytes:
     return os.urandom(size)
-
-
-def receive(server: socket.socket) -> bytes | None:
-    server.settimeout(PATIENCE)
-    try:
-        return server.recv(65536)
-    except TimeoutError:
-        return None
 
 
 def counts(node: NodeUnderTest) -> dict[str, int]:
@@ -97,7 +89,7 @@ def test_four_fragments_in_any_order_arrive_as_one_datagram(
     for order in itertools.permutations(range(4)):
         data = data_of()
         from_pod.send_in(order, data, 53)
-        assert receive(server) == data, order
+        assert arrived(server, 65536) == data, order
     assert wire.bad_checksums() == 0
     assert node.drops() == {}
     found = counts(node)
@@ -113,7 +105,7 @@ def test_denied_fragments_do_not_arrive_in_any_order(
     server, from_pod = to_b(node, wire, family, sender, port=54)
     for order in itertools.permutations(range(3)):
         from_pod.send_in(order, data_of(3000), 54, sizes=THREE)
-    assert receive(server) is None
+    assert is_silent(server)
     dropped = node.drops()
     assert dropped["policy"] == 6, "each first one was asked about, once"
     assert dropped.keys() == {"policy", "fragment"}
@@ -126,7 +118,7 @@ def test_a_node_without_the_option_drops_fragments_out_of_order(
     node.load(node.policy().allow("a", "b", udp_port(53)))
     server = wire.server("b", family, UDP, 53)
     Sender(wire, "a", HOSTS["b"], family).send_in((1, 0, 2, 3), data_of(), 53)
-    assert receive(server) is None
+    assert is_silent(server)
     assert node.drops() == {"fragment": 1}
     found = node.status()
     assert found and found.reassembly is None
@@ -145,7 +137,7 @@ def test_five_fragments_of_odd_and_small_sizes_are_reassembled(
             rng.shuffle(order)
             data = data_of(sum(sizes) + rng.randrange(1, 90))
             sender.send_in(order, data, 53, sizes=sizes)
-            assert receive(server) == data, (sizes, order)
+            assert arrived(server, 65536) == data, (sizes, order)
     assert node.drops() == {}
     assert wire.bad_checksums() == 0
 
@@ -180,7 +172,7 @@ def test_no_fragment_is_larger_than_the_sent_ones(
     data = data_of()
     frames = Sender(wire, "a", HOSTS["b"], family).frames(data, 53, whole=True)
     wire.within("a", lambda: send("pca.p", [frames[at] for at in (2, 0, 1, 3)]))
-    assert receive(server) == data
+    assert arrived(server, 65536) == data
     mac = HOSTS["b"].mac.replace(":", "")
     with seen:
         got = sorted(len(frame) for frame in _frames(seen) if frame[:6].hex() == mac)
@@ -195,7 +187,7 @@ def test_fragments_behind_destination_options_are_reassembled(
     for order in itertools.permutations(range(3)):
         data = data_of(3000)
         sender.send_in(order, data, 53, sizes=THREE, options=True)
-        assert receive(server) == data, order
+        assert arrived(server, 65536) == data, order
     assert node.drops() == {}
 
 
@@ -216,7 +208,7 @@ def test_fragments_pass_a_service_in_both_directions(
         for order in itertools.permutations(range(3)):
             data = data_of(3000)
             sender.send_in(order, data, PORT, sizes=THREE)
-            assert receive(server) == data, (endpoint, order)
+            assert arrived(server, 65536) == data, (endpoint, order)
         client.close()
         client = wire.open_socket("a", family, UDP)
         client.bind((HOSTS["a"].address(family), SPORT))
@@ -227,7 +219,7 @@ def test_fragments_pass_a_service_in_both_directions(
             back.ident += 1
             frames = cut(back.me, back.to, segment, THREE, family, ident=back.ident)
             back.send([frames[at] for at in order])
-            assert receive(client) == data, (endpoint, order)
+            assert arrived(client, 65536) == data, (endpoint, order)
         client.close()
         server.close()
     assert node.drops() == {}
@@ -270,7 +262,7 @@ def test_overlapping_fragments_are_dropped(
         over = piece(sender.me, sender.to, evil[at:end], at, True, family, ident=sender.ident)
         head = piece(sender.me, sender.to, good[:1200], 0, True, family, ident=sender.ident)
         sender.send([tail, over, head])
-        assert [receive(server) for server in servers] == [None, None], (at, end)
+        assert all(is_silent(server) for server in servers), (at, end)
 
 
 @families
@@ -290,8 +282,8 @@ def test_a_denied_second_first_fragment_brings_no_data_in(
             *cut(sender.me, sender.to, good, (1200,), family, ident=sender.ident),
         ]
         sender.send([frames[at] for at in order])
-        assert receive(servers[0]) in (None, data)
-        assert receive(servers[1]) is None
+        assert is_silent(servers[0]) or arrived(servers[0], 65536) == data
+        assert is_silent(servers[1])
 
 
 @families
@@ -327,11 +319,11 @@ def test_a_pod_cannot_complete_the_datagram_of_another_pod(
         to = replace(honest.to, mac=link_address(device))
         forged = [bytes.fromhex(to.mac.replace(":", "")) + each[6:] for each in frames]
         wire.within(thief, lambda d=device, f=forged: send(f"{d}.p", f[:1]))
-        assert receive(server) is None, thief
+        assert is_silent(server), thief
     frames = honest.frames(data_of(), 53)
     other_mac = [each[:6] + b"\2\0\0\0\0\x99" + each[12:] for each in frames]
     honest.send([frames[3], frames[1], frames[2], other_mac[0]])
-    assert receive(server) is None
+    assert is_silent(server)
     dropped = node.drops()
     assert dropped.keys() == {"spoofed ip", "spoofed mac"}, dropped
     assert counts(node)["back"] == 0, "none of the forged went there"
@@ -355,7 +347,7 @@ def test_a_flood_of_single_fragments_is_bounded_and_affects_no_other_pod(
     assert found["back"] == 0
     data = data_of()
     Sender(wire, "c", HOSTS["b"], family).send_in((3, 0, 2, 1), data, 53)
-    assert receive(server) == data, "another device has its own limit"
+    assert arrived(server, 65536) == data, "another device has its own limit"
     assert node.drops() == {"fragment": found["over"]}
 
 
@@ -373,7 +365,7 @@ def test_the_policy_at_reassembly_decides(
         sender.send([frames[2], frames[1]])
         node.load(then, reassemble=True)
         sender.send([frames[0], frames[3]])
-        assert receive(server) == (data if arrives else None)
+        assert arrived(server, 65536) == data if arrives else is_silent(server)
 
 
 def udp_service(endpoint: str) -> list[JsonValue]:

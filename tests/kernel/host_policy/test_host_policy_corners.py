@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from policyc.runtime.snat.snat import Masquerade
+from tests.kernel.support.arrival import arrived, is_silent
 from tests.kernel.support.bundles import compiled
 from tests.kernel.support.external_wire import (
     POLICY,
@@ -16,7 +17,6 @@ from tests.kernel.support.external_wire import (
 from tests.kernel.support.fragment_client import (
     SPORT,
     Client,
-    receive,
 )
 from tests.kernel.support.fragments import (
     cut,
@@ -81,8 +81,8 @@ def test_a_frame_with_vlan_0_does_not_bypass_host_policy(
             plain = frame(src, dst, udp(SPORT, port), family=family)
             tagged = ethernet(src.mac, dst.mac, ETH_VLAN, tags + plain[12:])
             lab.at["router"].within(lambda sent=tagged: send("to-a", [sent]))
-        assert receive(closed) is None
-        assert receive(opened) is not None
+        assert is_silent(closed)
+        assert arrived(opened)
     assert drops(lab) == {"policy": 2}
 
 
@@ -98,7 +98,7 @@ def test_a_flood_of_fragments_does_not_bypass_host_policy(
     pieces = cut(src, dst, segment, (1200, 1200), family, ident=7)
     flood = [cut(src, dst, segment[:72], (8,), family, ident=9)[1]] * 12_000
     lab.at["router"].within(lambda: send("to-a", [pieces[1], *flood, *pieces]))
-    assert receive(server) is None
+    assert is_silent(server)
     found = lab.status("a").reassembly
     assert found and found["over"] > 0
 
@@ -115,7 +115,7 @@ def test_a_node_without_host_policy_does_not_limit_fragments(
     pieces = cut(src, dst, segment, (1200, 1200), family, ident=7)
     flood = [cut(src, dst, segment[:72], (8,), family, ident=9)[1]] * 12_000
     lab.at["router"].within(lambda: send("to-a", [pieces[1], *flood, *pieces]))
-    assert receive(server) == data
+    assert arrived(server, 65536) == data
 
 
 @families
@@ -129,9 +129,9 @@ def test_fragments_to_an_allowed_port_of_the_node_arrive_in_any_order(
     for order in ((0, 1, 2), (0, 1, 2), (1, 0, 2), (2, 1, 0), (0, 2, 1)):
         data = os.urandom(3000)
         client.send(order, data, OPEN, family)
-        assert receive(opened) == data, order
+        assert arrived(opened, 65536) == data, order
         client.send(order, data, CLOSED, family)
-    assert receive(closed) is None
+    assert is_silent(closed)
 
 
 @families
@@ -165,7 +165,7 @@ def test_fragments_of_replies_to_pods_behind_snat_arrive_in_any_order(
             )
             ordered = [pieces[at] for at in order]
             lab.at["client1"].within(lambda sent=ordered: send(UPLINK, sent))
-            assert receive(to) == data, (order, port)
+            assert arrived(to, 65536) == data, (order, port)
     assert lab.bad_checksums() == 0
 
 
@@ -180,4 +180,4 @@ def test_fragments_to_pods_of_a_node_under_host_policy_arrive_in_any_order(
     for order in ((0, 1, 2), (1, 0, 2), (2, 1, 0), (0, 2, 1)):
         data = os.urandom(3000)
         client.send(order, data, 9000, family)
-        assert receive(server) == data, order
+        assert arrived(server, 65536) == data, order

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from policyc.runtime.lab.namespaces import stale_labs
 
 
-def nothing_is_left_since(before: Collection[str], seconds: float = 10) -> bool:
+def nothing_is_left_since(before: Collection[str], seconds: float = 30) -> bool:
     """Whether no lab became stale since `before` was read from `stale_labs`.
 
     A test beside this one may have killed a lab of its own and be about to clean up after it, so

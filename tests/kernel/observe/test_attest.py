@@ -28,7 +28,7 @@ from policyc.runtime.kernel.libbpf import Object
 from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.lab.topology import Lab
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("loads_of_children")]
 ROOT = Path(__file__).parents[3]
 SHOP = ROOT / "examples" / "online-shop"
 POLICIES = """\
@@ -88,10 +88,15 @@ def compiled(out: Path, *given: str) -> Path:
     return out
 
 
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("attested")
+    (folder / "policies.yaml").write_text(POLICIES)
+    return compiled(folder / "bundle", "-f", str(folder / "policies.yaml"))
+
+
 @pytest.fixture
-def running(tmp_path: Path) -> Iterator[Running]:
-    (tmp_path / "policies.yaml").write_text(POLICIES)
-    bundle = compiled(tmp_path / "bundle", "-f", str(tmp_path / "policies.yaml"))
+def running(bundle: Path, tmp_path: Path) -> Iterator[Running]:
     with OnANode(tmp_path, bundle) as found:
         yield found
 

@@ -465,7 +465,7 @@ def test_without_a_reader_packets_pass_and_lost_events_are_counted(
     noting: Noting,
 ) -> None:
     web, sport = noting.host("web"), 1000
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while not noting.counts()[2]:
         assert time.monotonic() < until, "the ring is never full"
         assert noting.verdicts(syns(OUTSIDE, web, 80, range(sport, sport + 500))) == [NEXT] * 500
@@ -500,7 +500,7 @@ def test_the_command_prints_events_of_packets_on_the_wire(noting: Noting) -> Non
     reader = noting.command("--format", "json", "--count", "2")
     connect(noting, 80)
     connect(noting, 81)
-    out, err = reader.communicate(timeout=30)
+    out, err = reader.communicate(timeout=60)
     assert (reader.returncode, err) == (0, "")
     found = [json.loads(line) for line in out.splitlines()]
     check(found)
@@ -520,7 +520,7 @@ def check(lines: list[Any]) -> None:
 def test_a_line_of_the_output_is_readable_text(noting: Noting) -> None:
     noting.verdicts(syns(OUTSIDE, noting.host("web"), 81, range(4000, 4001), 6))
     reader = noting.command("--count", "1")
-    out, err = reader.communicate(timeout=30)
+    out, err = reader.communicate(timeout=60)
     assert (reader.returncode, err) == (0, "")
     file = noting.folder / "bundle.yaml"
     places = [f"{file}:{noting.line(text)}" for text in ("deny tcp/81", "log tcp/80", "audit tcp")]
@@ -539,7 +539,7 @@ def test_a_signal_ends_the_command_without_a_lost_event(noting: Noting, number: 
     first = json.loads(reader.stdout.readline())
     assert first["destination_port"] == 80
     reader.send_signal(number)
-    out, err = reader.communicate(timeout=30)
+    out, err = reader.communicate(timeout=60)
     assert (reader.returncode, out, err) == (0, "", "")
 
 
@@ -549,10 +549,10 @@ def test_a_second_concurrent_reader_is_refused(noting: Noting) -> None:
     connect(noting, 80)
     assert reader.stdout.readline()
     second = noting.command("--count", "1")
-    out, err = second.communicate(timeout=30)
+    out, err = second.communicate(timeout=60)
     assert second.returncode == 3 and "is reading here" in err and out == ""
     reader.send_signal(signal.SIGTERM)
-    reader.communicate(timeout=30)
+    reader.communicate(timeout=60)
     assert reader.returncode == 0
 
 
@@ -568,14 +568,14 @@ def test_a_reader_follows_the_next_load_and_ends_with_the_unload(noting: Noting)
     epochs.append(json.loads(reader.stdout.readline())["epoch"])
     assert epochs[1] == epochs[0] + 2
     noting.node.run_in(lambda: unload(bpffs=noting.node.bpffs) and None)
-    out, err = reader.communicate(timeout=30)
+    out, err = reader.communicate(timeout=60)
     assert (reader.returncode, out, err) == (0, "", "")
 
 
 def test_the_command_reports_that_nothing_is_loaded(noting: Noting) -> None:
     noting.node.run_in(lambda: unload(bpffs=noting.node.bpffs) and None)
     reader = noting.command()
-    out, err = reader.communicate(timeout=30)
+    out, err = reader.communicate(timeout=60)
     assert reader.returncode == 3 and "nothing is loaded" in err and out == ""
 
 
@@ -585,7 +585,7 @@ def test_the_command_reports_that_no_rule_logs(noting: Noting) -> None:
         each.name for each in noting.status().maps
     }
     reader = noting.command("--seconds", "0.1")
-    out, err = reader.communicate(timeout=30)
+    out, err = reader.communicate(timeout=60)
     assert (reader.returncode, out) == (0, "") and "no loaded rule logs or audits" in err
 
 

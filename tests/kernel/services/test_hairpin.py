@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.kernel.support.arrival import WAITS
 from tests.kernel.support.fragments import cut
 from tests.kernel.support.hairpin_frames import (
     RESERVED,
@@ -247,7 +248,7 @@ def test_sockets_of_a_pod_reach_the_pod_itself(
     accepted, seen = listening.accept()
     assert seen[0] == RESERVED.address(family)
     with accepted:
-        accepted.settimeout(5)
+        accepted.settimeout(WAITS)
         data = bytes(range(250)) * (HALF_A_MEGABYTE // 250)
         for sender, receiver in ((client, accepted), (accepted, client)):
             for at in range(0, len(data), 20_000):

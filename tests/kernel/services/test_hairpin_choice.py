@@ -14,6 +14,7 @@ from tests.kernel.support.answers import (
     NEXT,
     REDIRECT,
 )
+from tests.kernel.support.arrival import WAITS
 from tests.kernel.support.hairpin_frames import (
     from_vip,
     reply,
@@ -175,7 +176,7 @@ def test_sockets_of_a_pod_reach_the_pod_itself_or_another_endpoint(
 
 def _answering(servers: dict[str, socket.socket], kind: int) -> str:
     """The endpoint that has got the question; it answers."""
-    ready, _, _ = select.select(list(servers.values()), [], [], 5)
+    ready, _, _ = select.select(list(servers.values()), [], [], WAITS)
     assert len(ready) == 1
     (name,) = (name for name, server in servers.items() if server is ready[0])
     if kind == socket.SOCK_DGRAM:

@@ -31,7 +31,7 @@ HEALTH = 32000
 
 def asked(family: int) -> tuple[int, int]:
     """The report to a load balancer: the status, and the number of endpoints."""
-    link = http.client.HTTPConnection("127.0.0.1" if family == 4 else "::1", HEALTH, timeout=5)
+    link = http.client.HTTPConnection("127.0.0.1" if family == 4 else "::1", HEALTH, timeout=20)
     link.request("GET", "/healthz")
     found = link.getresponse()
     with closing(link):

@@ -35,7 +35,7 @@ from policyc.runtime.services.services import (
 from policyc.runtime.services.update import loaded
 from policyc.runtime.services.wanted_tables import WAYS
 from policyc.runtime.services.watched_objects import World
-from tests.eventually import eventually
+from tests.eventually import DEADLINE, eventually
 from tests.kernel.support.follower import (
     Follower,
     told,
@@ -332,7 +332,7 @@ def test_a_signal_ends_the_command_and_services_stay_in_force(
     follower.tell(*told(web(C)))
     follower.acknowledged()
     follower.process.terminate()
-    follower.process.wait(10)
+    follower.process.wait(DEADLINE)
     assert follower.process.returncode == 0
     assert node.leaves("a", to_vip(tcp(4000, PORT, SYN))) == as_to(C, tcp(4000, TARGET, SYN))
 
@@ -342,9 +342,8 @@ def test_a_stream_without_pauses_is_followed(node: NodeUnderTest, follower: Foll
     reader = threading.Thread(target=lambda: done.append(follower.acknowledged()))
     reader.start()
     follower.tell(*told(web(C)))
-    for _ in range(200):
-        if done:
-            break
+    until = time.monotonic() + DEADLINE
+    while not done and time.monotonic() < until:
         follower.tell({"type": "BOOKMARK", "object": {}})
         time.sleep(0.05)
     assert done, "after three seconds, thirty times the silence that was waited for"

@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from tests.kernel.support.arrival import SILENCE, WAITS
 from tests.kernel.support.node_under_test import (
     HOSTS,
     UPLINK,
@@ -62,8 +63,7 @@ def test_streams_and_datagrams_arrive_whole(
     assert client
     server, peer = listening.accept()
     with server:
-        server.settimeout(5)
-        client.settimeout(5)
+        server.settimeout(WAITS)
         assert peer[:2] == client.getsockname()[:2], "the client under its own address"
         assert peer[0] == HOSTS["a"].address(family)
         for _ in range(CHUNKS):
@@ -99,7 +99,8 @@ def test_policy_decides_about_client_and_endpoint(
         (node.policy().allow("a", "world", ANY), False),
     ):
         node.load(policy, services=served("b"))
-        assert bool(wire.client(family, TCP, PORT)) == is_open
+        patience = WAITS if is_open else SILENCE
+        assert bool(wire.client(family, TCP, PORT, patience)) == is_open
     assert node.drops().keys() == {"policy"}
 
 
@@ -152,7 +153,7 @@ def test_a_path_with_a_smaller_mtu_is_found(
     server, _ = listening.accept()
     ip("link", "set", UPLINK, "mtu", "1300")
     with server:
-        server.settimeout(5)
+        server.settimeout(WAITS)
         data = os.urandom(CHUNK)
         client.sendall(data)
         assert received(server, CHUNK) == data
@@ -188,4 +189,4 @@ def test_only_the_protocol_that_policy_allows_is_open(
     assert client
     client.send(b"x")
     assert server.recv(10) == b"x"
-    assert wire.client(4, TCP, PORT) is None
+    assert wire.client(4, TCP, PORT, SILENCE) is None

@@ -35,6 +35,7 @@ from policyc.runtime.observe.status import (
     status,
 )
 from policyc.runtime.services.update import update_services
+from tests.kernel.support.arrival import WAITS
 from tests.kernel.support.bundles import compiled
 from tests.kernel.support.packets import Host
 from tests.kernel.support.service_yaml import (
@@ -67,7 +68,6 @@ WAYS = ("IPv4", "IPv6", "mapped")
 ways = pytest.mark.parametrize("way", WAYS)
 KINDS = {"TCP": socket.SOCK_STREAM, "UDP": socket.SOCK_DGRAM}
 kinds = pytest.mark.parametrize("kind", KINDS)
-PATIENCE = 3.0
 T = TypeVar("T")
 
 
@@ -82,7 +82,7 @@ def address(way: str, host: Host) -> str:
 
 def made(way: str, kind: str) -> socket.socket:
     found = socket.socket(socket.AF_INET if way == "IPv4" else socket.AF_INET6, KINDS[kind])
-    found.settimeout(PATIENCE)
+    found.settimeout(WAITS)
     return found
 
 
@@ -235,7 +235,7 @@ def lab(
             thread.start()
             owned.callback(thread.join)
             owned.callback(echoes.stop.set)
-            assert ready.wait(10)
+            assert ready.wait(WAITS)
         yield Socketed(built, folder, cgroup)
 
 
@@ -336,7 +336,7 @@ def test_an_unconnected_socket_goes_to_another_endpoint_when_its_own_is_removed(
         return found
 
     def change() -> None:
-        asking.settimeout(20)
+        asking.settimeout(WAITS)
         asking.recv(1)
         node.services(served("cart"))
         asking.send(b"1")

@@ -17,6 +17,7 @@ from policyc.runtime.devices.uplinks import ReturnPath
 from policyc.runtime.kernel import features
 from policyc.runtime.snat.snat import Masquerade
 from tests.eventually import eventually
+from tests.kernel.support.arrival import WAITS
 from tests.kernel.support.bundles import compiled
 from tests.kernel.support.external_wire import (
     BULK,
@@ -145,13 +146,13 @@ def ping(lab: TwoNodes, who: str, family: int, ident: int) -> bool:
     af, proto = (socket.AF_INET, 1) if family == 4 else (socket.AF_INET6, 58)
     made = lab.at[who].within(lambda: socket.socket(af, socket.SOCK_RAW, proto))
     with made:
-        made.settimeout(1)
+        made.settimeout(WAITS)
         kind, reply = (8, 0) if family == 4 else (128, 129)
         body = struct.pack("!BBHHH", kind, 0, 0, ident, 1) + b"are you there?"
         if family == 4:
             body = body[:2] + struct.pack("!H", checksum(body)) + body[4:]
         made.sendto(body, (address(SERVER, family), 0))
-        deadline = time.monotonic() + 1
+        deadline = time.monotonic() + WAITS
         while time.monotonic() < deadline:
             try:
                 got, peer = made.recvfrom(2000)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An external client that sends and receives fragments."""
 
-import socket
 from collections.abc import Sequence
 
 from tests.kernel.support.fragments import (
@@ -41,11 +40,3 @@ class Client:
         frames = cut(self.me, self.to, segment, (1200, 1200), family, ident=self.ident)
         ordered = [frames[at] for at in order]
         self.lab.at[self.name].within(lambda: send(UPLINK, ordered))
-
-
-def receive(server: socket.socket) -> bytes | None:
-    server.settimeout(0.3)
-    try:
-        return server.recv(65536)
-    except TimeoutError:
-        return None

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from tests.eventually import eventually
+from tests.kernel.support.arrival import SILENCE, connects, is_silent
 from tests.kernel.support.node_under_test import (
     HOSTS,
     NEW,
@@ -41,25 +42,25 @@ class NewPod:
         make_device(node, device)
         wire.connect("new", device)
 
-    def reaches(self, to: str | None, family: int) -> bool:
+    def reaches(self, to: str | None, family: int, patience: float = SILENCE) -> bool:
         """Whether a datagram of the pod arrives at another pod, the world (c), or the node."""
-        return self._passes("new", to, family)
+        return self._passes("new", to, family, patience)
 
-    def is_reached(self, by: str | None, family: int) -> bool:
+    def is_reached(self, by: str | None, family: int, patience: float = SILENCE) -> bool:
         """Whether a datagram arrives at the pod."""
-        return self._passes(by, "new", family)
+        return self._passes(by, "new", family, patience)
 
-    def connects(self, to: str | None, family: int) -> bool:
+    def connects(self, to: str | None, family: int, patience: float = SILENCE) -> bool:
         """Whether a TCP connection of the pod is accepted."""
         with self.wire.server(to, family, socket.SOCK_STREAM, 0) as server:
             client = self.wire.open_socket("new", family, socket.SOCK_STREAM)
+            where = HOSTS[to or "node"].address(family), server.getsockname()[1]
             try:
-                client.connect((HOSTS[to or "node"].address(family), server.getsockname()[1]))
+                return connects(client, where, patience)
             except OSError:
                 return False
-            return True
 
-    def _passes(self, src: str | None, dst: str | None, family: int) -> bool:
+    def _passes(self, src: str | None, dst: str | None, family: int, patience: float) -> bool:
         with (
             self.wire.server(dst, family, socket.SOCK_DGRAM, 0) as server,
             self.wire.server(src, family, socket.SOCK_DGRAM, 0) as client,
@@ -67,10 +68,9 @@ class NewPod:
             to = HOSTS[dst or "node"].address(family), server.getsockname()[1]
             try:
                 client.sendto(b"?", to)
-                server.recvfrom(16)
             except OSError:
                 return False
-            return True
+            return not is_silent(server, patience)
 
     def gets(self, frame: bytes, what: bytes) -> bool:
         """Whether a frame with these bytes comes out at the pod's device after the node has sent one."""
@@ -83,7 +83,7 @@ class NewPod:
             return self._heard(heard, lambda: heard.send(frame), what)
 
     def _heard(self, heard: socket.socket, send: Callable[[], object], what: bytes) -> bool:
-        before = sum(self.node.drops().values())
+        before = self._dropped()
         send()
 
         def outcome() -> str:
@@ -93,9 +93,12 @@ class NewPod:
                     if what in found and about[2] != socket.PACKET_OUTGOING:
                         return "heard"
             except BlockingIOError:
-                return "dropped" if sum(self.node.drops().values()) > before else ""
+                return "dropped" if self._dropped() > before else ""
 
         return eventually(outcome, "the frame is neither heard nor dropped") == "heard"
+
+    def _dropped(self) -> int:
+        return sum(self.node.drops().values())
 
     def _listening(self) -> socket.socket:
         def listen() -> socket.socket:

@@ -11,6 +11,7 @@ from fcntl import ioctl
 from pathlib import Path
 from typing import TypeVar
 
+from tests.kernel.support.arrival import WAITS, connects
 from tests.kernel.support.node_under_test import (
     HOSTS,
     LOCAL,
@@ -24,7 +25,6 @@ from tests.kernel.support.wire import link_address
 from tests.kernel_corpus.surroundings import own_network
 
 DEVICES = LOCAL | {"c": UPLINK}
-PATIENCE = 0.6  # seconds until silence counts as a drop
 GATEWAY4, GATEWAY6 = "169.254.1.1", "fe80::1"
 _CLONE_NEWNET = 0x40000000
 _SIOCETHTOOL, _TX, _TSO, _GSO = 0x8946, 0x17, 0x1F, 0x24
@@ -84,7 +84,7 @@ class ServiceWire:
         af = socket.AF_INET if family == 4 else socket.AF_INET6
         made = self.within(pod, lambda: socket.socket(af, kind))
         self._owned.enter_context(made)
-        made.settimeout(PATIENCE)
+        made.settimeout(WAITS)
         return made
 
     def own(self, made: socket.socket) -> socket.socket:
@@ -100,14 +100,12 @@ class ServiceWire:
             made.listen()
         return made
 
-    def client(self, family: int, kind: int, port: int) -> socket.socket | None:
+    def client(
+        self, family: int, kind: int, port: int, patience: float = WAITS
+    ) -> socket.socket | None:
         """From pod a to the Service; None where there was silence."""
         made = self.open_socket("a", family, kind)
-        try:
-            made.connect((VIP.address(family), port))
-        except TimeoutError:
-            return None
-        return made
+        return made if connects(made, (VIP.address(family), port), patience) else None
 
     def bad_checksums(self) -> int:
         """What the stacks of all ends have found wrong so far."""

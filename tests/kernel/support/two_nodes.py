@@ -33,7 +33,7 @@ from policyc.runtime.observe.status import (
 )
 from policyc.runtime.services.update import update_services
 from policyc.runtime.snat.snat import Masquerade
-from tests.kernel.support.arrival import accepted
+from tests.kernel.support.arrival import WAITS, accepted, connects
 from tests.kernel.support.network import (
     Network,
     network,
@@ -57,7 +57,6 @@ EXTERNAL = {4: "192.0.2.80", 6: "2001:db8:80::1"}
 UPLINK = "up0"
 OVERLAY = "cni0"
 """The CNI's own tunnel, where there is one."""
-PATIENCE = 1.0  # seconds until silence counts as a drop
 _CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -329,7 +328,7 @@ class TwoNodes:
         af = socket.AF_INET if family == 4 else socket.AF_INET6
         made = self.at[name].within(lambda: socket.socket(af, kind))
         self._owned.enter_context(made)
-        made.settimeout(PATIENCE)
+        made.settimeout(WAITS)
         return made
 
     def server(self, name: str, family: int, kind: int, port: int) -> socket.socket:
@@ -343,17 +342,15 @@ class TwoNodes:
     def accept(self, listener: socket.socket) -> socket.socket:
         """The next connection to a server."""
         made = self._owned.enter_context(accepted(listener))
-        made.settimeout(PATIENCE)
+        made.settimeout(WAITS)
         return made
 
-    def connect(self, name: str, family: int, to: str, port: int) -> socket.socket | None:
+    def connect(
+        self, name: str, family: int, to: str, port: int, patience: float = WAITS
+    ) -> socket.socket | None:
         """A TCP connection; None where there was silence."""
         made = self.open_socket(name, family, socket.SOCK_STREAM)
-        try:
-            made.connect((to, port))
-        except TimeoutError:
-            return None
-        return made
+        return made if connects(made, (to, port), patience) else None
 
     def capture(self, name: str, device: str) -> socket.socket:
         """Every frame that the device sends or receives from now on."""

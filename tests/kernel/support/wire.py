@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from fcntl import ioctl
 from pathlib import Path
 
+from tests.kernel.support.arrival import WAITS, connects
 from tests.kernel.support.node_under_test import (
     HOSTS,
     LOCAL,
@@ -20,9 +21,6 @@ from tests.kernel.support.packets import Host
 from tests.kernel_corpus.surroundings import own_network
 
 GATEWAY, GATEWAY6 = "169.254.1.1", "fe80::1"
-PATIENCE = (
-    0.4  # seconds until silence counts as a drop; a connection here takes well below a millisecond
-)
 _CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -94,7 +92,7 @@ class Wire:
         made = self.within(pod, lambda: socket.socket(kind, socket.SOCK_STREAM))
         assert isinstance(made, socket.socket)
         self._owned.enter_context(made)
-        made.settimeout(PATIENCE)
+        made.settimeout(WAITS)
         return made
 
     def listen(self, pod: str | None, port: int, family: int = 4) -> socket.socket:
@@ -104,14 +102,12 @@ class Wire:
         server.listen()
         return server
 
-    def connect(self, pod: str | None, address: str, port: int) -> socket.socket | None:
+    def connect(
+        self, pod: str | None, address: str, port: int, patience: float = WAITS
+    ) -> socket.socket | None:
         """A connection, or None where there was silence; a refusal would be an error."""
         client = self.tcp_socket(pod, 6 if ":" in address else 4)
-        try:
-            client.connect((address, port))
-        except TimeoutError:
-            return None
-        return client
+        return client if connects(client, (address, port), patience) else None
 
 
 def link_address(device: str) -> str:

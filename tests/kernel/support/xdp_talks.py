@@ -20,6 +20,7 @@ from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.btf import Btf
 from policyc.runtime.kernel.layout import Field
 from policyc.runtime.kernel.pins import Pins
+from tests.kernel.support.arrival import WAITS
 from tests.kernel.support.bundles import compiled
 from tests.kernel.support.external_wire import (
     ANSWERS,
@@ -279,7 +280,7 @@ def _opened(lab: TwoNodes, family: int, kind: int) -> tuple[socket.socket, socke
         server.connect(peer[:2])
         served = server
     for end in (client, served):
-        end.settimeout(10)
+        end.settimeout(WAITS)
         if kind == TCP:  # what was sent in a silence is not waited for
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     _exchange(client, served)

@@ -130,7 +130,7 @@ def test_a_file_that_is_no_regular_one(tmp_path: Path, name: str, what: str, mes
     load = f"['node', 'load', {str(folder)!r}, '--endpoints', '/nowhere']"
     done = subprocess.run(
         [sys.executable, "-c", f"from policyc.compiler.cli.main import run; exit(run({load}))"],
-        capture_output=True, text=True, timeout=20, check=False,
+        capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 2, done.stderr
     with pytest.raises(InputError, match=message) as failed:
