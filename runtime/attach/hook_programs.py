@@ -13,14 +13,24 @@ from pathlib import Path
 from policyc.runtime.attach import attach
 from policyc.runtime.bundle.bundle import (
     HOOKS_OBJECT,
+    POLICY_OBJECT,
+    SOCKETS_OBJECT,
+    XDP_OBJECT,
     Bundle,
 )
+from policyc.runtime.errors import HostError
 from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.btf import Btf
 from policyc.runtime.kernel.libbpf import Object
 from policyc.runtime.kernel.pins import Pins
+from policyc.runtime.maps.settings import SocketHost
+from policyc.runtime.maps.xdp import XdpCounts, XdpUplinks
 from policyc.runtime.undo import Undo
 
 _NAMES = attach.PROGRAMS
+_OBJECTS = HOOKS_OBJECT, POLICY_OBJECT, SOCKETS_OBJECT, XDP_OBJECT
+_OPTIONAL = SocketHost.NAME, "pc_socket_peers", XdpUplinks.NAME, XdpCounts.NAME
+"""Maps that stay in use where a later bundle has no such object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +57,28 @@ def opened(pins: Pins, bundle: Bundle, running_digest: str, undo: Undo) -> Itera
         if before and not put_aside and running_digest == bundle.digests[HOOKS_OBJECT]:
             yield HookPrograms(before, before, are_new=False)
             return
+        _require_known_maps(pins, bundle)
         loaded = held.enter_context(Object(bundle.path / HOOKS_OBJECT, pins.maps))
         loaded.load()
         programs = {name: loaded.program_fd(name) for name in _NAMES}
         for name, fd in programs.items():
             _pin(pins, name, fd, undo)
         yield HookPrograms(programs, before, are_new=True)
+
+
+def _require_known_maps(pins: Pins, bundle: Bundle) -> None:
+    """Raise `HostError` if there are maps of other names: the new hooks would begin without theirs.
+
+    Connections, SNAT ports and Services would be lost without a word.
+    """
+    objects = [bundle.path / name for name in _OBJECTS if name in bundle.digests]
+    known = frozenset(_OPTIONAL).union(*(Btf.of_object(each).map_names() for each in objects))
+    unknown = sorted(pin.name for pin in pins.maps.iterdir() if pin.name not in known)
+    if unknown:
+        raise HostError(
+            f"another release of policyc made the maps in use: {', '.join(unknown)}",
+            "run `policyc node unload`, then load again",
+        )
 
 
 def forget_replaced(pins: Pins) -> None:

@@ -16,7 +16,7 @@ static __always_inline bool pc_make_room(struct __sk_buff *skb, const struct pc_
 					 const struct pc_reply *reply)
 {
 	__u32 size = flow->t.family == PC_IPV4 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr);
-	__u32 cut = (flow->l4 + 4U) & ~3U;
+	__u32 cut = (flow->packet.l4 + 4U) & ~3U;
 
 	size += ETH_HLEN + reply->head + reply->quoted;
 	return !bpf_skb_change_tail(skb, size + cut, 0) &&
@@ -106,7 +106,7 @@ static __always_inline bool pc_answer(struct __sk_buff *skb, const struct pc_flo
 
 	if (!quote)
 		return false;
-	if (flow->t.proto == IPPROTO_TCP && !flow->mtu
+	if (flow->t.proto == IPPROTO_TCP && !flow->action.mtu
 		? !pc_reset(skb, flow, &reply)
 		: !pc_unreachable(skb, flow, code, quote, &reply))
 		return false;

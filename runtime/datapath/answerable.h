@@ -65,12 +65,13 @@ static __always_inline bool pc_is_host(const struct pc_addr6 *a, __u8 family)
  */
 static __always_inline bool pc_may_be_answered(struct __sk_buff *skb, const struct pc_flow *flow)
 {
-	__u8 type = flow->icmp >> 8, mac = 1;
+	__u8 type = flow->packet.icmp >> 8, mac = 1;
 
-	if (flow->t.proto == IPPROTO_TCP && (flow->tcp_flags & PC_TCP_RST || flow->fragment))
+	if (flow->t.proto == IPPROTO_TCP &&
+	    (flow->packet.tcp_flags & PC_TCP_RST || flow->packet.fragment))
 		return false; /* here, so that it uses none of the rate limit */
 	/* Translated for the client: an error would quote a packet that no end has sent. */
-	if (flow->frag_backend & PC_FRAG_REPLY && flow->t.proto != IPPROTO_TCP)
+	if (flow->action.frag_backend & PC_FRAG_REPLY && flow->t.proto != IPPROTO_TCP)
 		return false;
 	if (!pc_is_host(&flow->t.saddr, flow->t.family) ||
 	    !pc_is_host(&flow->t.daddr, flow->t.family) || bpf_skb_load_bytes(skb, 0, &mac, 1) ||

@@ -26,9 +26,9 @@ static __always_inline bool pc_ct_is_decided(const struct pc_ct *ct)
 static __always_inline bool pc_ct_is_before(const struct pc_ct *ct, const struct pc_flow *flow,
 					    bool is_reply)
 {
-	if (!(ct->state & PC_CT_OPENING) || flow->tcp_flags & PC_TCP_RST)
+	if (!(ct->state & PC_CT_OPENING) || flow->packet.tcp_flags & PC_TCP_RST)
 		return false;
-	return is_reply ? !(flow->tcp_flags & PC_TCP_SYN) : !flow->opens;
+	return is_reply ? !(flow->packet.tcp_flags & PC_TCP_SYN) : !flow->packet.opens;
 }
 
 /* The other end sends a SYN. It may have lost the connection, or may pretend to be the end that
@@ -43,14 +43,14 @@ static __always_inline bool pc_ct_is_crossed(const struct pc_ct *ct, const struc
 static __always_inline bool pc_ct_is_reopened(const struct pc_ct *ct, const struct pc_flow *flow,
 					      bool is_reply)
 {
-	return flow->tcp_flags & PC_TCP_SYN && !flow->opens && !is_reply &&
+	return flow->packet.tcp_flags & PC_TCP_SYN && !flow->packet.opens && !is_reply &&
 	       ct->state & PC_CT_CROSSED;
 }
 
 /* A packet that opens a flow uses no entry of the opposite direction, and no ended entry. */
 static __always_inline struct pc_ct_match pc_ct_find(struct pc_flow *flow)
 {
-	struct pc_ct_match match = {.at = pc_ct_get(&flow->t, !flow->opens)};
+	struct pc_ct_match match = {.at = pc_ct_get(&flow->t, !flow->packet.opens)};
 	struct pc_ct *ct = match.at.ct;
 
 	match.at.ct = 0;
@@ -58,9 +58,9 @@ static __always_inline struct pc_ct_match pc_ct_find(struct pc_flow *flow)
 	if (!ct || ct->expires <= flow->now)
 		return match;
 	match.is_reply = match.at.back != ct->back;
-	if (flow->opens && match.is_reply && pc_ct_is_crossed(ct, flow))
+	if (flow->packet.opens && match.is_reply && pc_ct_is_crossed(ct, flow))
 		flow->opener = PC_OPENER_CROSSED;
-	if (flow->opens && (match.is_reply || pc_ct_is_over(ct)))
+	if (flow->packet.opens && (match.is_reply || pc_ct_is_over(ct)))
 		return match;
 	if (pc_ct_is_reopened(ct, flow, match.is_reply)) {
 		/* The other end has opened a new connection. A denied entry no longer tells which

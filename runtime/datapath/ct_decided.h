@@ -60,7 +60,7 @@ static __always_inline void pc_ct_set_client(struct pc_ct_end *end, const struct
 	if (flow->src.ifindex || end->ifindex || !flow->is_reply)
 		pc_ct_set_end(end, &flow->src);
 	if (!flow->src.ifindex && !flow->is_reply && flow->nat.backend)
-		end->node = flow->node;
+		end->node = flow->action.node;
 }
 
 static __always_inline void pc_ct_decide(struct pc_ct *ct, const struct pc_flow *flow,

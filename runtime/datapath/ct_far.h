@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* ct_far.h - connections of external clients to endpoints of another node.
- * Gives pc_far_new(), pc_far_known(): they set flow->node, the node to forward the packet to.
+ * Gives pc_far_new(), pc_far_known(): they set flow->action.node, the node to forward the packet
+ * to.
  *
  * The entry keeps the connection at that node while packets come.
  * That node selects which of its endpoints answers. This node
@@ -25,7 +26,7 @@ __noinline int pc_far_new(struct pc_flow *flow, __u32 node)
 	ct->flow_id = bpf_get_prandom_u32();
 	ct->state = PC_CT_NAT | PC_CT_PRE_NAT | PC_CT_FAR;
 	pc_tuple_pre_nat(&flow->t, &flow->nat);
-	flow->node = node;
+	flow->action.node = node;
 	ct->state |= pc_ct_news(flow, false);
 	ct->epoch = flow->epoch;
 	ct->src.node = node;
@@ -42,7 +43,7 @@ __noinline int pc_far_new(struct pc_flow *flow, __u32 node)
 static __always_inline void pc_far_assume(const struct pc_flow *flow, struct pc_ct *ct,
 					  const struct pc_backend *backend)
 {
-	if (!(ct->state & PC_CT_REPLIED) && !flow->opens && flow->t.proto != IPPROTO_UDP &&
+	if (!(ct->state & PC_CT_REPLIED) && !flow->packet.opens && flow->t.proto != IPPROTO_UDP &&
 	    pc_answers_leave_here(backend))
 		__sync_fetch_and_or(&ct->state, PC_CT_REPLIED);
 }
@@ -54,7 +55,7 @@ static __always_inline bool pc_far_begins(const struct pc_flow *flow, const stru
 {
 	__u32 state = ct->state & (PC_CT_REPLIED | PC_CT_FINS | PC_CT_RESET);
 
-	return flow->t.proto == IPPROTO_UDP || (flow->opens && state != PC_CT_REPLIED);
+	return flow->t.proto == IPPROTO_UDP || (flow->packet.opens && state != PC_CT_REPLIED);
 }
 
 /* False: the endpoint is gone, and the caller selects a new one. The node that has the endpoint
@@ -67,7 +68,7 @@ static __always_inline bool pc_far_known(struct pc_flow *flow, struct pc_ct_matc
 
 	if ((!backend || backend->state & PC_BACKEND_CLOSED) && pc_far_begins(flow, ct))
 		return false;
-	flow->node = ct->src.node;
+	flow->action.node = ct->src.node;
 	ct->epoch = flow->epoch; /* no policy of this node applies */
 	pc_far_assume(flow, ct, backend);
 	pc_ct_touch(&match->at, flow, false);

@@ -63,7 +63,7 @@ static __always_inline __u32 pc_ct_node(const struct pc_ct *ct)
 
 static __always_inline __u32 pc_ct_node_bits(const struct pc_flow *flow)
 {
-	return flow->src.ifindex ? flow->node << PC_CT_NODE_AT : 0;
+	return flow->src.ifindex ? flow->action.node << PC_CT_NODE_AT : 0;
 }
 
 /* The translation of a connection. The pre-NAT entry is found by packets to the endpoint, the
@@ -122,7 +122,7 @@ static __always_inline bool pc_ct_is_over(const struct pc_ct *ct)
 /* The state of a connection that the packet opens, up to this step of its handshake. */
 static __always_inline __u32 pc_ct_opening(const struct pc_flow *flow)
 {
-	return flow->opens && pc_has_opening(flow->t.proto) ? PC_CT_OPENING : 0;
+	return flow->packet.opens && pc_has_opening(flow->t.proto) ? PC_CT_OPENING : 0;
 }
 
 /* The bits that this packet adds to the state. */
@@ -132,9 +132,9 @@ static __always_inline __u32 pc_ct_news(const struct pc_flow *flow, bool is_repl
 
 	if (flow->t.proto != IPPROTO_TCP)
 		return news;
-	if (flow->tcp_flags & PC_TCP_RST)
+	if (flow->packet.tcp_flags & PC_TCP_RST)
 		news |= PC_CT_RESET;
-	if (flow->tcp_flags & PC_TCP_FIN)
+	if (flow->packet.tcp_flags & PC_TCP_FIN)
 		news |= is_reply ? PC_CT_FIN_DST : PC_CT_FIN_SRC;
 	return news;
 }
@@ -161,9 +161,9 @@ static __always_inline bool pc_ct_note(struct pc_ct *ct, const struct pc_flow *f
 
 	if (is_news)
 		__sync_fetch_and_or(&ct->state, news);
-	if (ct->state & PC_CT_OPENING && is_reply && flow->tcp_flags & PC_TCP_SYN)
+	if (ct->state & PC_CT_OPENING && is_reply && flow->packet.tcp_flags & PC_TCP_SYN)
 		__sync_fetch_and_and(&ct->state, ~PC_CT_OPENING);
-	if (ct->state & PC_CT_CLAIMED && !is_reply && !(flow->tcp_flags & PC_TCP_RST))
+	if (ct->state & PC_CT_CLAIMED && !is_reply && !(flow->packet.tcp_flags & PC_TCP_RST))
 		__sync_fetch_and_and(&ct->state, ~(PC_CT_CLAIMED | PC_CT_EITHER));
 	return pc_ct_stay(ct, flow) || is_news;
 }

@@ -92,7 +92,7 @@ static __always_inline bool pc_ct_keep(const struct pc_flow *flow, const struct 
 static __always_inline bool pc_ct_is_settled(const struct pc_ct *ct, const struct pc_flow *flow,
 					     bool is_reply)
 {
-	return !is_reply && !flow->opens && ct->state & PC_CT_REPLIED &&
+	return !is_reply && !flow->packet.opens && ct->state & PC_CT_REPLIED &&
 	       !(ct->state & (PC_CT_RESET | PC_CT_FINS | PC_CT_DENIED));
 }
 

@@ -79,7 +79,8 @@ __noinline int pc_detour(struct __sk_buff *skb, struct pc_flow *flow, __u32 by)
 		pc_detour_count(PC_DETOUR_OVER);
 		/* It may be for the node itself, which can reassemble it; not under host policy.
 		 */
-		return pc_verdict(by == PC_DETOUR_BY_UPLINK && flow->fragment == PC_FRAG_LATER &&
+		return pc_verdict(by == PC_DETOUR_BY_UPLINK &&
+					  flow->packet.fragment == PC_FRAG_LATER &&
 					  !(pc_generation(flow) & PC_STATE_HOSTS)
 				      ? PC_PASS
 				      : PC_DROP_FRAGMENT);
@@ -110,7 +111,7 @@ static __always_inline bool pc_external_detours(const struct pc_flow *flow)
  */
 __noinline int pc_external_seen(struct pc_flow *flow)
 {
-	if (flow && flow->fragment == PC_FRAG_FIRST && flow->now && pc_detour_now() &&
+	if (flow && flow->packet.fragment == PC_FRAG_FIRST && flow->now && pc_detour_now() &&
 	    !pc_is_detoured(flow) && !pc_frag_first(flow))
 		pc_frag_put(flow, PC_DETOUR_SEEN, PC_OWNER_EXTERNAL);
 	return 0;
@@ -119,8 +120,9 @@ __noinline int pc_external_seen(struct pc_flow *flow)
 /* Restores the hop that the namespace took: the node counts as one router, not as two. */
 static __always_inline bool pc_give_hop(struct __sk_buff *skb, const struct pc_flow *flow)
 {
-	__be16 was = bpf_htons(flow->hop_limit << 8 | flow->t.proto), is = was + bpf_htons(0x0100);
-	__u8 more = flow->hop_limit + 1;
+	__be16 was = bpf_htons(flow->packet.hop_limit << 8 | flow->t.proto),
+	       is = was + bpf_htons(0x0100);
+	__u8 more = flow->packet.hop_limit + 1;
 
 	if (!more)
 		return false;
@@ -139,11 +141,11 @@ static __always_inline int pc_come_back(struct __sk_buff *skb, struct pc_flow *f
 	const struct pc_detour_from *from = bpf_map_lookup_elem(&pc_detours, &key);
 
 	/* The namespace has no process that sends. Its kernel sends group messages all the same. */
-	if (!from && !flow->fragment)
+	if (!from && !flow->packet.fragment)
 		return TC_ACT_SHOT;
 	if (!from || from->expires <= flow->now)
 		return pc_verdict(PC_DROP_FRAGMENT);
-	if (flow->fragment == PC_FRAG_FIRST && !pc_frag_by(flow, PC_DETOUR_CAME_BACK))
+	if (flow->packet.fragment == PC_FRAG_FIRST && !pc_frag_by(flow, PC_DETOUR_CAME_BACK))
 		return pc_verdict(PC_DROP_FRAGMENT);
 	if (!pc_give_hop(skb, flow) ||
 	    bpf_skb_store_bytes(skb, 0, from->dmac, sizeof(from->dmac) + sizeof(from->smac), 0))

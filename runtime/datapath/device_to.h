@@ -14,7 +14,7 @@
  */
 static __always_inline bool pc_fib_has_ports(const struct pc_flow *flow)
 {
-	return !flow->fragment && pc_l4_header(&flow->t) && !pc_is_icmp(&flow->t);
+	return !flow->packet.fragment && pc_l4_header(&flow->t) && !pc_is_icmp(&flow->t);
 }
 
 /* The device that was found; 0: none. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* drops.h - why a packet is dropped, and the one place that counts drops.
- * Gives enum drop_reason and pc_verdict(). Stages return a reason up; a hook ends in pc_verdict().
+ * Gives enum drop_reason and pc_verdict(). Stages return a reason up; a hook ends in pc_finish() of
+ * flow.h.
  */
 #pragma once
 #include "addr.h"
@@ -43,6 +44,24 @@ enum drop_reason {
 	PC_DROP_TUNNEL_PORT,     /* UDP to the port that is reserved for traffic between nodes */
 	PC_DROP_SPOOFED_MARK,    /* a pod's packet with a mark that identifies our own packets */
 	PC_DROP_REASONS
+};
+
+/* What is left to do with a packet that a stage neither passes nor drops. Stages return an int:
+ * PC_PASS, an enum drop_reason, or one of these, which are below 0. The first ones are for the end
+ * of a hook, which calls the header in the comment. A hook without that end drops the packet, for
+ * the reason behind the minus.
+ */
+enum pc_step {
+	PC_STEP_REASSEMBLE = -PC_DROP_FRAGMENT,    /* detour.h */
+	PC_STEP_HAIRPIN = -PC_DROP_HAIRPIN,        /* hairpin.h: back to its sender */
+	PC_STEP_ROUTE_BACK = -PC_DROP_NODE_ANSWER, /* route_back.h: to the node */
+	PC_STEP_REFUSE = -PC_DROP_NO_BACKEND,      /* service_refuse.h: its sender is told */
+	PC_STEP_TELL_SIZE = -PC_DROP_TOO_BIG,      /* service_refuse.h: the same, with the MTU */
+	/* Between the stages of a hook. */
+	PC_STEP_NEW = -PC_DROP_REASONS - 1,    /* no usable entry: the packet opens a connection */
+	PC_STEP_DECIDE = -PC_DROP_REASONS - 2, /* the policy program decides */
+	PC_STEP_OTHER = -PC_DROP_REASONS - 3,  /* not for this stage: the next one takes it */
+	PC_STEP_LAST = -PC_DROP_REASONS - 4
 };
 
 /* Per CPU, so that CPUs share no cache line for counting. */

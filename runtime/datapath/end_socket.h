@@ -100,13 +100,13 @@ static __always_inline int pc_socket_accepted(const struct pc_flow *flow, enum p
 {
 	if (!pc_is_sent_to(flow, own))
 		return flow->epoch == PC_FIRST_EPOCH ? PC_SOCKET_CLAIMS : PC_SOCKET_SILENT;
-	return flow->tcp_flags & PC_TCP_RST ? PC_SOCKET_CLAIMS : PC_SOCKET_ACCEPTED;
+	return flow->packet.tcp_flags & PC_TCP_RST ? PC_SOCKET_CLAIMS : PC_SOCKET_ACCEPTED;
 }
 
 /* Before a SYN-ACK a SYN says nothing about data, which may belong to an older connection. */
 static __always_inline int pc_socket_connects(const struct pc_flow *flow, enum pc_flow_end own)
 {
-	return pc_is_sent_to(flow, own) && flow->tcp_flags & (PC_TCP_SYN | PC_TCP_RST)
+	return pc_is_sent_to(flow, own) && flow->packet.tcp_flags & (PC_TCP_SYN | PC_TCP_RST)
 		   ? PC_SOCKET_CONNECTED
 		   : PC_SOCKET_SILENT;
 }

@@ -85,7 +85,7 @@ static __always_inline __u8 pc_event_flags(const struct pc_flow *flow, bool deni
 		flags |= PC_EVENT_EGRESS;
 	if (flow->dst.ifindex && !denied_by_egress)
 		flags |= PC_EVENT_INGRESS;
-	if (flow->entry == PC_ENTRY_RENEW)
+	if (flow->action.entry == PC_ENTRY_RENEW)
 		flags |= PC_EVENT_AGAIN;
 	if (flow->is_reply)
 		flags |= PC_EVENT_REPLY;
@@ -136,10 +136,10 @@ static __always_inline void pc_log(const struct pc_flow *flow, __u32 egress_rule
 	event->sport = flow->t.sport;
 	event->dport = flow->t.dport;
 	event->service_port = flow->nat.dport;
-	event->icmp = flow->icmp;
+	event->icmp = flow->packet.icmp;
 	event->family = flow->t.family;
 	event->proto = flow->t.proto;
-	event->reason = flow->reason;
+	event->reason = flow->action.reason;
 	event->flags = pc_event_flags(flow, !allowed && !ingress_rule);
 	bpf_ringbuf_submit(event, 0);
 }

@@ -16,10 +16,6 @@
 #include "external_map.h"
 #include "return_path.h"
 
-/* The next step, if the return value is no reason. */
-#define PC_THEN_NEW    -1
-#define PC_THEN_DECIDE -2
-
 /* From outside: the source is neither a pod of this node nor the node. Fills flow->src. */
 static __always_inline enum drop_reason pc_is_stranger(struct pc_flow *flow)
 {
@@ -65,8 +61,8 @@ static __always_inline enum drop_reason pc_external_decide(struct __sk_buff *skb
 		return pc_ask_policy(skb, word);
 	if (!pc_is_own_node(flow->t.family, &flow->t.daddr))
 		return PC_DROP_NO_NODE; /* no return path from there */
-	stored =
-	    flow->entry == PC_ENTRY_RENEW ? pc_external_own_again(flow) : pc_external_own(flow);
+	stored = flow->action.entry == PC_ENTRY_RENEW ? pc_external_own_again(flow)
+						      : pc_external_own(flow);
 	if (!stored)
 		return PC_DROP_CT_FULL;
 	pc_frag_record(flow);
@@ -92,7 +88,7 @@ __noinline int pc_external_new(struct __sk_buff *skb, struct pc_flow *flow, __u3
 	if (backend->node && flow->client == PC_CLIENT_EXTERNAL)
 		return pc_far_new(flow, backend->node);
 	reason = pc_nat_to_backend(skb, flow);
-	return reason ? reason : PC_THEN_DECIDE;
+	return reason ? reason : PC_STEP_DECIDE;
 }
 
 /* The client now comes by another node: answers go back by that node. */
@@ -102,8 +98,8 @@ static __always_inline void pc_external_moved(const struct pc_flow *flow, struct
 
 	if (!back || back->flow_id != pre_nat->flow_id)
 		return;
-	back->src.node = flow->node;
-	pre_nat->src.node = flow->node;
+	back->src.node = flow->action.node;
+	pre_nat->src.node = flow->action.node;
 }
 
 /* A packet with a pre-NAT entry. The entry is looked up again: the 6.1 verifier rejects map writes
@@ -122,22 +118,22 @@ __noinline int pc_external_known(struct __sk_buff *skb, struct pc_flow *flow, bo
 	match.at = pc_ct_get(&flow->t, true);
 	ct = match.at.ct;
 	if (!ct || !(ct->state & PC_CT_PRE_NAT))
-		return PC_THEN_NEW;
+		return PC_STEP_NEW;
 	if (ct->state & PC_CT_FAR && flow->client == PC_CLIENT_EXTERNAL &&
 	    pc_far_known(flow, &match))
 		return PC_PASS;
 	backend = ct->state & PC_CT_FAR ? 0 : pc_nat_backend(ct->src.nat.backend, flow->t.proto);
 	if (!backend)
-		return PC_THEN_NEW;
+		return PC_STEP_NEW;
 	pc_tuple_translate(flow, backend, ct->src.nat.backend, ct->src.nat.port);
-	if (ct->src.node != flow->node)
+	if (ct->src.node != flow->action.node)
 		pc_external_moved(flow, ct);
 	pre_nat = pc_pre_nat_touch(flow, &match, backend);
 	if (pre_nat == PC_PRE_NAT_ALONE) {
 		pc_tuple_pre_nat(&flow->t, &flow->nat);
 		flow->nat.backend = 0;
 		flow->is_kept = match.at.is_kept;
-		return PC_THEN_NEW;
+		return PC_STEP_NEW;
 	}
 	/* Stack path, as for the answer: connection tracking that sees one direction only forgets
 	 * the connection, and the host's own NAT takes the next answer for a new connection.
@@ -146,16 +142,16 @@ __noinline int pc_external_known(struct __sk_buff *skb, struct pc_flow *flow, bo
 	if (reason)
 		return reason;
 	if (pre_nat == PC_PRE_NAT_STALE) {
-		flow->entry = PC_ENTRY_RENEW;
-		return PC_THEN_DECIDE;
+		flow->action.entry = PC_ENTRY_RENEW;
+		return PC_STEP_DECIDE;
 	}
 	pc_frag_record(flow);
 	return PC_PASS;
 }
 
 /* An endpoint's answer on its way out becomes the Service's, as the client knows it. Its entry may
- * be stale: the pod's own hook has just decided, and the node itself has no policy. flow->node is
- * the node to forward it to; 0: it leaves here.
+ * be stale: the pod's own hook has just decided, and the node itself has no policy.
+ * flow->action.node is the node to forward it to; 0: it leaves here.
  */
 static __always_inline enum drop_reason pc_to_external(struct __sk_buff *skb, struct pc_flow *flow,
 						       struct pc_ct *ct)
@@ -168,17 +164,17 @@ static __always_inline enum drop_reason pc_to_external(struct __sk_buff *skb, st
 	known = pc_as_client_knows(backend, flow->t.family, ct);
 	if (pc_ct_note(ct, flow, true))
 		pc_pre_nat_note(flow, ct, backend, known);
-	flow->frag_backend = ct->dst.nat.backend | PC_FRAG_REPLY;
-	flow->node = ct->src.node;
-	flow->partial = pc_partial_of(skb, flow);
+	flow->action.frag_backend = ct->dst.nat.backend | PC_FRAG_REPLY;
+	flow->action.node = ct->src.node;
+	flow->packet.partial = pc_partial_of(skb, flow);
 	if (!pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr, known) ||
 	    !pc_nat_port(skb, flow, PC_NAT_SRC, flow->t.sport, backend->frontend_port) ||
 	    !pc_nat_port(skb, flow, PC_NAT_DST, flow->t.dport, ct->dst.nat.port))
 		return PC_DROP_MALFORMED;
 	/* With the node, which later fragments need. */
-	if (flow->fragment == PC_FRAG_FIRST)
+	if (flow->packet.fragment == PC_FRAG_FIRST)
 		pc_frag_put(flow, PC_DETOUR_NOT, ct->dst.ifindex);
 	if (pc_answers_leave_here(backend))
-		flow->node = 0;
+		flow->action.node = 0;
 	return PC_PASS;
 }

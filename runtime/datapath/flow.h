@@ -78,12 +78,8 @@ enum pc_client {
 
 #define PC_SENT 0x80000000 /* in forward_to: the kernel has its target; the packet must pass */
 
-struct pc_flow {
-	struct pc_tuple t; /* of the packet; before the tail call, of the flow's first packet */
-	struct pc_endpoint src, dst; /* of the same direction as t */
-	__u64 now;                   /* in kernel ticks */
-	__u32 second;                /* ticks per second */
-	__u32 epoch;
+/* What the parser found. The offsets count from the start of the frame. */
+struct pc_packet {
 	__u32 end; /* offset just behind the IP datagram; padding follows */
 	__be32 frag_id;
 	__u16 l4;        /* offset of the transport header */
@@ -95,26 +91,43 @@ struct pc_flow {
 	__u8 opens; /* a packet that can only begin a flow: SYN, INIT, echo request */
 	__u8 fragment;
 	__u8 frag_proto; /* from the fragment header, which precedes other extensions */
-	__u8 entry;
+	__u8 partial;    /* enum pc_partial */
+	__u8 is_summed;  /* the device that brought it has summed all of it */
+	__u8 zero;
+};
+
+/* What is to be done with the packet, and with its connection's entry. */
+struct pc_action {
+	__u32 forward_to;        /* the device, or its peer, that gets it; 0: stack path */
+	__u32 mtu;               /* the MTU that it exceeds; 0: it is not too big */
+	__u32 node;              /* the node to which or by which it is forwarded; 0: none */
+	__u32 frag_backend;      /* the backend by which later fragments are translated */
+	enum drop_reason reason; /* the packet's fate, for tracing; also names them in BTF */
+	__u8 entry;              /* enum pc_entry */
+	__u8 slot;               /* the deciding policy program's, for PC_OPENER_PROBE */
+	__u8 is_related;         /* an ICMP error about a connection that is allowed */
+	__u8 zero;
+};
+
+/* A packet's flow: its ends, and the direction in which it is decided. */
+struct pc_flow {
+	struct pc_tuple t; /* of the packet; before the tail call, of the flow's first packet */
+	struct pc_endpoint src, dst; /* of the same direction as t */
+	__u64 now;                   /* in kernel ticks */
+	__u32 second;                /* ticks per second */
+	__u32 epoch;
 	__u8 is_reply;        /* the packet at hand runs against t */
 	__u8 is_kept;         /* an entry, perhaps unusable, is in the established table */
 	__u8 is_pre_nat_kept; /* the same for the tuple before translation */
-	__u8 partial;         /* enum pc_partial */
-	__u8 is_summed;       /* the device that brought it has summed all of it */
 	__u8 client;          /* enum pc_client: the end that sends to a Service, or is answered */
-	__u8 is_refused;      /* a Service has no endpoint for it, and refuses */
-	__u8 is_related;      /* an ICMP error about a connection that is allowed */
 	__u8 opener;          /* enum pc_opener */
-	__u8 slot;            /* the deciding policy program's, for PC_OPENER_PROBE */
-	__u32 frag_backend;   /* the backend by which later fragments are translated */
-	__u32 forward_to;     /* the device, or its peer, that gets it; 0: stack path */
-	__u32 mtu;            /* the MTU that it exceeds; 0: it is not too big */
-	__u32 node;           /* the node to which or by which it is forwarded; 0: none */
-	enum drop_reason reason; /* the packet's fate, for tracing; also names them in BTF */
-	struct pc_nat nat;       /* last: pc_parse() clears what is before it, and its backend */
+	__u8 zeros[7];
+	struct pc_packet packet;
+	struct pc_action action;
+	struct pc_nat nat; /* last: pc_parse() clears what is before it, and its backend */
 };
 /* libbpf compares this size: it shows that pinned maps hold connections of another layout. */
-_Static_assert(sizeof(struct pc_flow) == 168, "another one where struct pc_ct changes");
+_Static_assert(sizeof(struct pc_flow) == 176, "another one where struct pc_ct changes");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -130,4 +143,13 @@ static __always_inline struct pc_flow *pc_flow_scratch(void)
 	__u32 zero = 0;
 
 	return bpf_map_lookup_elem(&pc_scratch, &zero);
+}
+
+/* The return value of a hook for a packet that passes or is dropped, or for a step that this hook
+ * cannot end.
+ */
+static __always_inline int pc_finish(struct pc_flow *flow, int step)
+{
+	flow->action.reason = step < 0 ? -step : step;
+	return pc_verdict(flow->action.reason);
 }

@@ -48,7 +48,7 @@ static __always_inline bool pc_forward_teaches(struct __sk_buff *skb,
 static __always_inline void pc_forward_learn(const struct pc_flow *flow,
 					     const struct pc_ct_match *match)
 {
-	__builtin_memcpy(pc_ct_receiver(match)->gateway, flow->smac, PC_MAC_LEN);
+	__builtin_memcpy(pc_ct_receiver(match)->gateway, flow->packet.smac, PC_MAC_LEN);
 	__sync_fetch_and_or(&match->at.ct->state, pc_came(match));
 }
 
@@ -83,7 +83,8 @@ static __always_inline bool pc_is_plain(const struct pc_flow *flow)
 {
 	__u32 header = flow->t.family == PC_IPV4 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr);
 
-	return flow->l4 == ETH_HLEN + header && !flow->fragment && flow->hop_limit > 1;
+	return flow->packet.l4 == ETH_HLEN + header && !flow->packet.fragment &&
+	       flow->packet.hop_limit > 1;
 }
 
 /* Forwards like the stack: to the pod's MAC, from its gateway's MAC, with one hop less. The
@@ -128,6 +129,6 @@ __noinline int pc_forward(struct __sk_buff *skb, struct pc_flow *flow, const str
 	if (!flow || !to || !pc_may_forward(skb, flow, to) || !pc_readdress(skb, flow, to))
 		return 0;
 	skb->mark = 0;
-	flow->forward_to = to->ifindex;
+	flow->action.forward_to = to->ifindex;
 	return 0;
 }

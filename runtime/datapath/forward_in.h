@@ -30,11 +30,11 @@ static __noinline int pc_forward_match(struct __sk_buff *skb, struct pc_flow *fl
 	 */
 	if (!ct->out || pc_out_device(ct) != skb->ifindex)
 		return PC_PASS;
-	flow->partial = pc_partial_of(skb, flow);
+	flow->packet.partial = pc_partial_of(skb, flow);
 	if (ct->state & PC_CT_NAT)
 		return pc_forward_answer(skb, flow, ct);
 	pc_forward(skb, flow, pc_ct_receiver(&match));
-	if (flow->forward_to)
+	if (flow->action.forward_to)
 		pc_ct_touch(&match.at, flow, match.is_reply);
 	return PC_PASS;
 }

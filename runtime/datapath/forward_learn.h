@@ -81,7 +81,7 @@ __noinline int pc_out_learn(struct __sk_buff *skb, struct pc_flow *flow, struct 
 	if (to->ifindex)
 		return 0;
 	__builtin_memcpy(to->mac, dmac, sizeof(to->mac));
-	__builtin_memcpy(to->gateway, flow->smac, sizeof(to->gateway));
+	__builtin_memcpy(to->gateway, flow->packet.smac, sizeof(to->gateway));
 	out |= pc_out_time(flow) ^ ((of->out & PC_OUT_UPLINK) == out ? 0 : PC_OUT_TIME);
 	ct->out = out;
 	of->out = out;

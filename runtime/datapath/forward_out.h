@@ -105,7 +105,7 @@ __noinline int pc_out_again(struct __sk_buff *skb, struct pc_flow *flow, struct 
 	if (!pc_readdress(skb, flow, &as_it_is))
 		return 0;
 	skb->mark = 0;
-	flow->forward_to = device | PC_SENT;
+	flow->action.forward_to = device | PC_SENT;
 	bpf_redirect_neigh(device, &next, sizeof(next), 0);
 	return 0;
 }
@@ -138,7 +138,7 @@ __noinline int pc_out(struct __sk_buff *skb, struct pc_flow *flow, struct pc_ct 
 	if (!pc_readdress(skb, flow, to))
 		return 0;
 	skb->mark = 0;
-	flow->forward_to = device | PC_SENT;
+	flow->action.forward_to = device | PC_SENT;
 	bpf_redirect(device, 0);
 	return 0;
 }

@@ -20,6 +20,6 @@ __noinline int pc_frag_by(const struct pc_flow *flow, __u32 detour)
 /* Called for every packet that passes; does nothing for an unfragmented one. */
 static __always_inline void pc_frag_passed(const struct pc_flow *flow)
 {
-	if (flow->fragment == PC_FRAG_FIRST)
+	if (flow->packet.fragment == PC_FRAG_FIRST)
 		pc_frag_by(flow, PC_DETOUR_NOT);
 }

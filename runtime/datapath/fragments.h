@@ -75,8 +75,8 @@ static __always_inline struct pc_frag4_key pc_frag4_key_of(const struct pc_flow 
 	return (struct pc_frag4_key){
 	    .saddr = flow->is_reply ? flow->t.daddr.word[0] : flow->t.saddr.word[0],
 	    .daddr = pc_frag_daddr(flow).word[0],
-	    .id = flow->frag_id,
-	    .proto = flow->frag_proto,
+	    .id = flow->packet.frag_id,
+	    .proto = flow->packet.frag_proto,
 	};
 }
 
@@ -85,8 +85,8 @@ static __always_inline struct pc_frag6_key pc_frag6_key_of(const struct pc_flow 
 	return (struct pc_frag6_key){
 	    .saddr = flow->is_reply ? flow->t.daddr : flow->t.saddr,
 	    .daddr = pc_frag_daddr(flow),
-	    .id = flow->frag_id,
-	    .proto = flow->frag_proto,
+	    .id = flow->packet.frag_id,
+	    .proto = flow->packet.frag_proto,
 	};
 }
 
@@ -124,7 +124,7 @@ static __always_inline void pc_frag_seek(struct pc_room *room, const struct pc_f
 	room->seek.now = flow->now;
 	room->seek.second = flow->second;
 	room->seek.owner = sender;
-	room->seek.roll = flow->frag_id ^ bpf_ntohl(flow->frag_id) ^ (__u32)flow->now;
+	room->seek.roll = flow->packet.frag_id ^ bpf_ntohl(flow->packet.frag_id) ^ (__u32)flow->now;
 	room->seek.is_short = PC_REFUSED_FRAGMENTS;
 	room->seek.refusal = PC_REFUSED_NONE;
 }
@@ -144,8 +144,8 @@ __noinline int pc_frag_put(const struct pc_flow *flow, __u32 detour, __u32 sende
 	frag = (struct pc_frag *)room->entry;
 	frag->expires = flow->now + PC_FRAG_IDLE * flow->second;
 	frag->epoch = detour ? 0 : flow->epoch;
-	frag->backend = detour ? 0 : flow->frag_backend;
-	frag->node = detour ? 0 : flow->node;
+	frag->backend = detour ? 0 : flow->action.frag_backend;
+	frag->node = detour ? 0 : flow->action.node;
 	frag->detour = detour;
 	frag->owner = sender;
 	frag->zero = 0;
@@ -163,7 +163,7 @@ static __always_inline __u32 pc_frag_sender(const struct pc_flow *flow)
 /* Called for every packet that passes, once its ends are known; skips unfragmented packets. */
 static __always_inline void pc_frag_record(const struct pc_flow *flow)
 {
-	if (flow->fragment == PC_FRAG_FIRST)
+	if (flow->packet.fragment == PC_FRAG_FIRST)
 		pc_frag_put(flow, PC_DETOUR_NOT, pc_frag_sender(flow));
 }
 

@@ -31,7 +31,7 @@ pc_from_pod_known(struct __sk_buff *skb, struct pc_flow *flow, const struct pc_c
 	if (match->at.ct->state & PC_CT_NAT) {
 		if (match->is_reply && pc_is_forwarded(match)) {
 			reason = pc_forward_answer(skb, flow, match->at.ct);
-			if (reason || flow->forward_to)
+			if (reason || flow->action.forward_to)
 				return reason;
 		}
 	} else {
@@ -54,7 +54,7 @@ static __always_inline enum drop_reason pc_from_pod_stale(struct __sk_buff *skb,
 							  const struct pc_ct_match *match,
 							  __u32 slot)
 {
-	flow->entry = PC_ENTRY_RENEW;
+	flow->action.entry = PC_ENTRY_RENEW;
 	if (match->is_reply)
 		pc_flow_turn(flow);
 	if (match->at.ct->state & PC_CT_NODE && !pc_is_pod(&flow->src)) {
@@ -70,25 +70,25 @@ static __always_inline enum drop_reason pc_from_pod_stale(struct __sk_buff *skb,
 	return pc_ask_again(skb, flow, match, slot);
 }
 
-static __always_inline enum drop_reason pc_from_pod_ip(struct __sk_buff *skb, struct pc_flow *flow)
+static __always_inline int pc_from_pod_ip(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	__u32 slot = pc_generation(flow);
 	struct pc_ct_match match = {};
 	enum drop_reason reason;
 	bool passed = false;
-	int error;
+	int step;
 
-	if (flow->fragment == PC_FRAG_FIRST && pc_first_detours(flow)) {
+	if (flow->packet.fragment == PC_FRAG_FIRST && pc_first_detours(flow)) {
 		reason = pc_sender_is_pod(skb, flow);
-		return reason ? reason : PC_DROP_FRAGMENT;
+		return reason ? (int)reason : PC_STEP_REASSEMBLE;
 	}
-	if (flow->fragment != PC_FRAG_LATER &&
+	if (flow->packet.fragment != PC_FRAG_LATER &&
 	    !(slot & PC_STATE_SERVICES && pc_is_icmp_error(flow)))
 		match = pc_ct_find(flow);
 	if (slot & PC_STATE_SERVICES) {
-		reason = pc_to_service(skb, flow, &match, slot, &passed);
-		if (reason)
-			return reason;
+		step = pc_to_service(skb, flow, &match, slot, &passed);
+		if (step)
+			return step;
 	}
 	if (pc_is_to_tunnel(flow))
 		return PC_DROP_TUNNEL_PORT;
@@ -100,12 +100,12 @@ static __always_inline enum drop_reason pc_from_pod_ip(struct __sk_buff *skb, st
 	reason = pc_sender_is_pod(skb, flow);
 	if (reason)
 		return reason;
-	if (flow->fragment == PC_FRAG_LATER)
+	if (flow->packet.fragment == PC_FRAG_LATER)
 		return pc_nat_follow(skb, flow, false);
 	if (pc_is_icmp_error(flow)) {
-		error = pc_error(skb, flow, PC_BY_POD);
-		if (error != PC_UNRELATED)
-			return error;
+		step = pc_error(skb, flow, PC_BY_POD);
+		if (step != PC_STEP_OTHER)
+			return step;
 		if (pc_error_is_forged(skb, flow, slot))
 			return PC_DROP_UNRELATED;
 	}
@@ -117,17 +117,16 @@ static __always_inline enum drop_reason pc_from_pod_ip(struct __sk_buff *skb, st
 	return pc_ask_new(skb, flow, slot);
 }
 
-static __always_inline enum drop_reason pc_from_pod_frame(struct __sk_buff *skb,
-							  struct pc_flow *flow)
+static __always_inline int pc_from_pod_frame(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	enum drop_reason reason = pc_parse(skb, flow);
 
 	if (reason)
 		return reason;
-	flow->partial = pc_partial_of(skb, flow);
-	if (flow->partial == PC_PARTIAL_WRONG)
+	flow->packet.partial = pc_partial_of(skb, flow);
+	if (flow->packet.partial == PC_PARTIAL_WRONG)
 		return PC_DROP_MALFORMED;
-	if (flow->ethertype == ETH_P_ARP)
+	if (flow->packet.ethertype == ETH_P_ARP)
 		return pc_sender_of_arp(skb, flow);
 	if (pc_is_router_speech(flow))
 		return PC_DROP_SPOOFED_ND;

@@ -20,22 +20,22 @@ static __always_inline enum drop_reason pc_is_awaited(struct __sk_buff *skb, str
 	struct pc_ct_match match;
 	int error;
 
-	if (flow->fragment == PC_FRAG_LATER) {
-		flow->node = sender;
+	if (flow->packet.fragment == PC_FRAG_LATER) {
+		flow->action.node = sender;
 		first = pc_frag_first(flow);
 		return first && pc_is_same_node(first->node, sender) ? PC_PASS : PC_DROP_FRAGMENT;
 	}
 	if (pc_is_icmp_error(flow)) {
 		error = pc_error(skb, flow, PC_BY_EXTERNAL);
-		return !error && pc_is_same_node(flow->node, sender) ? PC_PASS
-								     : PC_DROP_BACKEND_GONE;
+		return !error && pc_is_same_node(flow->action.node, sender) ? PC_PASS
+									    : PC_DROP_BACKEND_GONE;
 	}
 	match = pc_ct_find(flow);
 	if (!match.at.ct || !(match.at.ct->state & PC_CT_FAR) || !match.is_reply)
 		return PC_DROP_BACKEND_GONE;
 	if (!pc_is_same_node(match.at.ct->src.node, sender))
 		return PC_DROP_NOT_A_NODE;
-	flow->node = sender;
+	flow->action.node = sender;
 	pc_ct_touch(&match.at, flow, true);
 	pc_frag_record(flow);
 	return PC_PASS;
@@ -48,8 +48,8 @@ static __always_inline enum drop_reason pc_tunnel_answer(struct __sk_buff *skb,
 
 	if (reason)
 		return reason;
-	flow->forward_to = pc_device_to(skb, flow, false);
-	return flow->forward_to ? pc_take_hop(skb, flow) : PC_DROP_NO_ROUTE;
+	flow->action.forward_to = pc_device_to(skb, flow, false);
+	return flow->action.forward_to ? pc_take_hop(skb, flow) : PC_DROP_NO_ROUTE;
 }
 
 /* A node forwards packets to one of its own addresses, or to an address that no node has. */
@@ -83,9 +83,9 @@ static __always_inline enum drop_reason pc_tunnel_request(struct __sk_buff *skb,
 		return PC_DROP_NOT_A_NODE;
 	if (pc_is_stranger(flow))
 		return PC_DROP_SPOOFED_IP;
-	flow->forward_to = pc_uplink_to(skb, flow);
+	flow->action.forward_to = pc_uplink_to(skb, flow);
 	skb->mark = PC_HANDED_MARK | (to & PC_HANDED_NODE);
-	return flow->forward_to ? PC_PASS : PC_DROP_NO_ROUTE;
+	return flow->action.forward_to ? PC_PASS : PC_DROP_NO_ROUTE;
 }
 
 /* Sets forward_to. For an answer: the device that it leaves by. For a client's packet, which gets a

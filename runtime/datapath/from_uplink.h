@@ -34,22 +34,21 @@ __noinline int pc_external_first(struct __sk_buff *skb, struct pc_flow *flow, __
 	    (!(slot & PC_STATE_HOSTS) && pc_detour_is_full(skb->ifindex, flow)))
 		return PC_PASS;
 	spoofed = pc_is_stranger(flow);
-	return spoofed ? spoofed : PC_DROP_FRAGMENT;
+	return spoofed ? spoofed : PC_STEP_REASSEMBLE;
 }
 
 /* Later fragments follow their first one. */
-static __always_inline enum drop_reason pc_external_follow(struct __sk_buff *skb,
-							   struct pc_flow *flow)
+static __always_inline int pc_external_follow(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	const struct pc_frag *first = pc_frag_first(flow);
 
 	if (!first)
 		return flow->client == PC_CLIENT_HANDED || pc_external_detours(flow)
-			   ? PC_DROP_FRAGMENT
+			   ? PC_STEP_REASSEMBLE
 			   : PC_PASS;
 	if (flow->client == PC_CLIENT_EXTERNAL && !first->backend)
-		flow->node = first->node;
-	flow->partial = pc_partial_of(skb, flow);
+		flow->action.node = first->node;
+	flow->packet.partial = pc_partial_of(skb, flow);
 	return pc_nat_follow(skb, flow, false);
 }
 
@@ -71,10 +70,10 @@ static __always_inline int pc_from_stranger(struct __sk_buff *skb, struct pc_flo
 	if (pc_is_other(match))
 		return PC_PASS;
 	if (pc_is_icmp_error(flow)) {
-		flow->partial = pc_partial_of(skb, flow);
+		flow->packet.partial = pc_partial_of(skb, flow);
 		error = pc_error(skb, flow, PC_BY_EXTERNAL);
-		flow->is_related = error != PC_UNRELATED;
-		if (flow->is_related)
+		flow->action.is_related = error != PC_STEP_OTHER;
+		if (flow->action.is_related)
 			return error;
 		return pc_error_is_forged(skb, flow, slot) ? PC_DROP_UNRELATED : PC_PASS;
 	}
@@ -82,23 +81,22 @@ static __always_inline int pc_from_stranger(struct __sk_buff *skb, struct pc_flo
 		return PC_DROP_NAT_TAKEN;
 	if (!pc_l4_header(&flow->t) || pc_is_icmp(&flow->t))
 		return PC_PASS;
-	return PC_THEN_NEW;
+	return PC_STEP_NEW;
 }
 
-static __always_inline enum drop_reason pc_from_uplink_service(struct __sk_buff *skb,
-							       struct pc_flow *flow, __u32 slot)
+static __always_inline int pc_from_uplink_service(struct __sk_buff *skb, struct pc_flow *flow,
+						  __u32 slot)
 {
 	struct pc_ct_match match = {};
 	struct pc_ct *ct;
 	int then = PC_PASS;
 
-	if (flow->fragment != PC_FRAG_LATER && !pc_is_icmp_error(flow))
+	if (flow->packet.fragment != PC_FRAG_LATER && !pc_is_icmp_error(flow))
 		match = pc_ct_find(flow);
 	ct = match.at.ct;
 	if (ct && pc_is_routed(ct))
-		return match.is_reply && !(ct->state & PC_CT_PRE_NAT)
-			   ? PC_DROP_NODE_ANSWER /* continues in route_back.h */
-			   : PC_DROP_SPOOFED_IP;
+		return match.is_reply && !(ct->state & PC_CT_PRE_NAT) ? PC_STEP_ROUTE_BACK
+								      : PC_DROP_SPOOFED_IP;
 	if (ct && match.is_fresh && pc_ct_sender(&match)->ifindex)
 		return PC_DROP_SPOOFED_IP;
 	if (pc_is_other(&match) && match.is_fresh)
@@ -110,23 +108,24 @@ static __always_inline enum drop_reason pc_from_uplink_service(struct __sk_buff 
 		then = pc_is_stranger(flow);
 	if (then)
 		return then;
-	if (flow->fragment == PC_FRAG_LATER)
+	if (flow->packet.fragment == PC_FRAG_LATER)
 		return pc_external_follow(skb, flow);
 	if (ct && ct->state & PC_CT_PRE_NAT) {
 		if (match.is_reply || ct->src.ifindex)
 			return PC_DROP_SPOOFED_IP;
-		flow->partial = pc_partial_of(skb, flow);
+		flow->packet.partial = pc_partial_of(skb, flow);
 		then = pc_external_known(skb, flow, match.is_fresh);
 	} else {
 		then = pc_from_stranger(skb, flow, &match, slot);
 	}
-	if (then < 0 && match.is_fresh && pc_is_stranger(flow))
+	if ((then == PC_STEP_NEW || then == PC_STEP_DECIDE) && match.is_fresh &&
+	    pc_is_stranger(flow))
 		return PC_DROP_SPOOFED_IP;
-	if (then == PC_THEN_NEW) {
-		flow->partial = pc_partial_of(skb, flow);
+	if (then == PC_STEP_NEW) {
+		flow->packet.partial = pc_partial_of(skb, flow);
 		then = pc_external_new(skb, flow, slot);
 	}
-	return then == PC_THEN_DECIDE ? pc_external_decide(skb, flow, slot) : then;
+	return then == PC_STEP_DECIDE ? pc_external_decide(skb, flow, slot) : then;
 }
 
 /* For a later fragment without a first one: it may belong to an answer to a pod, whose first
@@ -140,56 +139,57 @@ __noinline int pc_snat_detours(struct pc_flow *flow)
 	       !pc_frag_first(flow) && pc_external_detours(flow);
 }
 
-/* PC_SNAT_NOT: the packet answers no pod that left under the node's address. */
+/* PC_STEP_OTHER: the packet answers no pod that left under the node's address. */
 static __always_inline int pc_from_uplink_snat(struct __sk_buff *skb, struct pc_flow *flow,
 					       __u32 slot)
 {
 	int then;
 
 	if (!(slot & PC_STATE_SNAT) || flow->client != PC_CLIENT_EXTERNAL)
-		return PC_SNAT_NOT;
-	if (flow->fragment != PC_FRAG_LATER && pc_is_icmp_error(flow))
+		return PC_STEP_OTHER;
+	if (flow->packet.fragment != PC_FRAG_LATER && pc_is_icmp_error(flow))
 		return pc_snat_error_in(skb, flow);
 	then = pc_snat_in(skb, flow);
-	if (then == PC_SNAT_NOT && flow->fragment == PC_FRAG_LATER && pc_snat_detours(flow))
-		return PC_DROP_FRAGMENT;
+	if (then == PC_STEP_OTHER && flow->packet.fragment == PC_FRAG_LATER &&
+	    pc_snat_detours(flow))
+		return PC_STEP_REASSEMBLE;
 	return then;
 }
 
 /* The packet after SNAT: unless it is to a Service, it may be for the node itself. */
-static __always_inline enum drop_reason pc_from_uplink_ip(struct __sk_buff *skb,
-							  struct pc_flow *flow)
+static __always_inline int pc_from_uplink_ip(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	__u32 slot = pc_generation(flow);
 	int then = PC_PASS;
 
-	if (flow->fragment == PC_FRAG_FIRST && flow->client == PC_CLIENT_EXTERNAL)
+	if (flow->packet.fragment == PC_FRAG_FIRST && flow->client == PC_CLIENT_EXTERNAL)
 		then = pc_external_first(skb, flow, slot);
 	if (then)
 		return then;
 	then = pc_from_uplink_snat(skb, flow, slot);
-	if (then != PC_SNAT_NOT)
+	if (then != PC_STEP_OTHER)
 		return then;
 	then = pc_from_uplink_service(skb, flow, slot);
 	if (!(slot & PC_STATE_HOSTS) || then || flow->client != PC_CLIENT_EXTERNAL ||
-	    flow->nat.backend || flow->node || flow->is_related || flow->forward_to)
+	    flow->nat.backend || flow->action.node || flow->action.is_related ||
+	    flow->action.forward_to)
 		return then;
 	then = pc_host_decides(skb, flow, PC_HOST_IN, slot);
-	return then == PC_THEN_DECIDE ? pc_ask_policy(skb, slot) : then;
+	return then == PC_STEP_DECIDE ? pc_ask_policy(skb, slot) : then;
 }
 
 /* Forwarded by another node: its frame had that node's MAC, and it is to a Service or dropped.
  */
-static __always_inline enum drop_reason pc_from_node(struct __sk_buff *skb, struct pc_flow *flow)
+static __always_inline int pc_from_node(struct __sk_buff *skb, struct pc_flow *flow)
 {
-	enum drop_reason reason;
+	int step;
 
 	bpf_skb_change_type(skb, PC_PACKET_FOR_US);
-	reason = pc_from_uplink_ip(skb, flow);
-	if (!reason && !flow->nat.backend && !pc_is_icmp_error(flow) &&
-	    flow->fragment != PC_FRAG_LATER)
+	step = pc_from_uplink_ip(skb, flow);
+	if (!step && !flow->nat.backend && !pc_is_icmp_error(flow) &&
+	    flow->packet.fragment != PC_FRAG_LATER)
 		return PC_DROP_NO_BACKEND;
-	return reason;
+	return step;
 }
 
 /* A tag of VLAN 0 has only a priority: the kernel takes such a frame as the device's own, with or
@@ -212,13 +212,13 @@ __noinline int pc_is_priority_tagged(struct __sk_buff *skb, const struct pc_flow
 
 	if (skb->vlan_present)
 		return !(skb->vlan_tci & PC_VLAN_ID);
-	if (!flow || (flow->ethertype != ETH_P_8021Q && flow->ethertype != ETH_P_8021AD))
+	if (!flow ||
+	    (flow->packet.ethertype != ETH_P_8021Q && flow->packet.ethertype != ETH_P_8021AD))
 		return 0;
 	return !pc_read(skb, ETH_HLEN, &tag, sizeof(tag)) || !(tag & bpf_htons(PC_VLAN_ID));
 }
 
-static __always_inline enum drop_reason pc_from_uplink_frame(struct __sk_buff *skb,
-							     struct pc_flow *flow)
+static __always_inline int pc_from_uplink_frame(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	enum drop_reason reason, spoofed;
 	__u32 mark = skb->mark;
@@ -238,13 +238,13 @@ static __always_inline enum drop_reason pc_from_uplink_frame(struct __sk_buff *s
 	if ((mark & ~PC_HANDED_NODE) == PC_HANDED_MARK) {
 		skb->mark = 0;
 		flow->client = PC_CLIENT_HANDED;
-		flow->node = mark & PC_HANDED_NODE;
-		return reason ? reason : pc_from_node(skb, flow);
+		flow->action.node = mark & PC_HANDED_NODE;
+		return reason ? (int)reason : pc_from_node(skb, flow);
 	}
 	if (!reason)
 		return pc_from_uplink_ip(skb, flow);
 	/* A packet that was not parsed is not translated; to_pod drops it if it is for a pod.
 	 */
 	spoofed = pc_is_stranger(flow);
-	return spoofed ? spoofed : pc_host_unknown(flow, PC_HOST_IN, reason);
+	return spoofed ? (int)spoofed : pc_host_unknown(flow, PC_HOST_IN, reason);
 }

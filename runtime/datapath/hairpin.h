@@ -39,7 +39,7 @@ __noinline int pc_hairpin_open(struct pc_flow *flow)
 	ct->src.nat.port = flow->nat.sport;
 	ct->src.nat.backend = flow->nat.backend;
 	ct->dst.nat = ct->src.nat;
-	flow->frag_backend = flow->nat.backend;
+	flow->action.frag_backend = flow->nat.backend;
 	pc_hairpin_address(&flow->t.saddr, flow->t.family);
 	if (!pc_ct_put(flow, &flow->t, ct, flow->is_kept))
 		return PC_DROP_CT_FULL;
@@ -86,7 +86,7 @@ __noinline int pc_hairpin_on(struct pc_flow *flow)
 	if (!backend)
 		return PC_DROP_BACKEND_GONE;
 	pc_tuple_translate(flow, backend, pre_nat->src.nat.backend, pre_nat->src.nat.port);
-	flow->frag_backend = flow->nat.backend;
+	flow->action.frag_backend = flow->nat.backend;
 	pc_hairpin_address(&flow->t.saddr, flow->t.family);
 	ct = pc_hairpin_find(flow, false);
 	if (ct && ct->flow_id == pre_nat->flow_id) {
@@ -118,8 +118,8 @@ __noinline int pc_hairpin_back(struct pc_flow *flow)
 	flow->t.dport = ct->src.nat.port;
 	flow->t.saddr = *pc_as_client_knows(backend, flow->t.family, ct);
 	flow->t.sport = backend->frontend_port;
-	flow->frag_backend = ct->src.nat.backend | PC_FRAG_REPLY;
-	flow->node = pc_ct_node(ct);
+	flow->action.frag_backend = ct->src.nat.backend | PC_FRAG_REPLY;
+	flow->action.node = pc_ct_node(ct);
 	pc_ct_note(ct, flow, true);
 	pre_nat = pc_hairpin_find(flow, true);
 	if (pre_nat && pre_nat->flow_id == ct->flow_id)
@@ -152,9 +152,9 @@ static __always_inline bool pc_hairpin_ports_into(struct __sk_buff *skb, const s
 {
 	__be16 port[2];
 
-	if (flow->fragment == PC_FRAG_LATER)
+	if (flow->packet.fragment == PC_FRAG_LATER)
 		return true;
-	return !bpf_skb_load_bytes(skb, flow->l4, port, sizeof(port)) &&
+	return !bpf_skb_load_bytes(skb, flow->packet.l4, port, sizeof(port)) &&
 	       pc_nat_port(skb, flow, PC_NAT_SRC, port[0], flow->t.sport) &&
 	       pc_nat_port(skb, flow, PC_NAT_DST, port[1], flow->t.dport);
 }
@@ -200,7 +200,7 @@ __noinline int pc_hairpin_macs(struct __sk_buff *skb)
 
 static __always_inline enum drop_reason pc_hairpin_ends(struct pc_flow *flow)
 {
-	if (flow->fragment == PC_FRAG_LATER)
+	if (flow->packet.fragment == PC_FRAG_LATER)
 		return pc_hairpin_follow(flow);
 	if (pc_is_hairpin(&flow->t.daddr, flow->t.family))
 		return pc_hairpin_back(flow);
@@ -213,7 +213,7 @@ static __always_inline enum drop_reason pc_hairpin_turn(struct __sk_buff *skb, s
 	enum drop_reason reason;
 
 	if (pc_is_icmp_error(flow)) {
-		reason = flow->fragment ? PC_DROP_HAIRPIN : pc_hairpin_error(skb, flow);
+		reason = flow->packet.fragment ? PC_DROP_HAIRPIN : pc_hairpin_error(skb, flow);
 	} else {
 		reason = pc_hairpin_ends(flow);
 		if (!reason)
@@ -231,7 +231,7 @@ static __always_inline int pc_hairpin(struct __sk_buff *skb, struct pc_flow *flo
 
 	if (!reason)
 		reason = pc_hairpin_turn(skb, flow);
-	flow->reason = reason;
+	flow->action.reason = reason;
 	if (reason)
 		return pc_verdict(reason);
 	skb->mark = 0;

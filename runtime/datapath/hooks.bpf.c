@@ -25,27 +25,29 @@ SEC("tc")
 int pc_from_pod(struct __sk_buff *skb)
 {
 	struct pc_flow *flow = pc_flow_scratch();
-	int mark;
+	int mark, step;
 
 	if (!flow)
 		return pc_verdict(PC_DROP_NO_POLICY);
 	mark = skb->mark ? pc_pod_mark(skb) : PC_MARK_OTHER;
 	if (mark != PC_MARK_OTHER)
 		return pc_verdict(mark == PC_MARK_SPOOFED ? PC_DROP_SPOOFED_MARK : PC_PASS);
-	flow->reason = pc_from_pod_frame(skb, flow);
-	if (flow->forward_to & PC_SENT)
+	step = pc_from_pod_frame(skb, flow);
+	if (flow->action.forward_to & PC_SENT)
 		return TC_ACT_REDIRECT;
-	if (flow->forward_to)
-		return bpf_redirect_peer(flow->forward_to, 0);
-	if (flow->reason == PC_DROP_NO_BACKEND && flow->is_refused)
+	if (flow->action.forward_to)
+		return bpf_redirect_peer(flow->action.forward_to, 0);
+	switch (step) {
+	case PC_STEP_REFUSE:
 		return pc_service_refuse(skb, flow);
-	if (flow->reason == PC_DROP_HAIRPIN)
+	case PC_STEP_HAIRPIN:
 		return pc_hairpin(skb, flow);
-	if (flow->reason == PC_DROP_NODE_ANSWER)
+	case PC_STEP_ROUTE_BACK:
 		return pc_route_back(skb, flow, true);
-	if (flow->reason == PC_DROP_FRAGMENT)
+	case PC_STEP_REASSEMBLE:
 		return pc_detour(skb, flow, PC_DETOUR_BY_POD);
-	return pc_verdict(flow->reason);
+	}
+	return pc_finish(flow, step);
 }
 
 /* tc egress: a pod receives. */
@@ -53,25 +55,27 @@ SEC("tc")
 int pc_to_pod(struct __sk_buff *skb)
 {
 	struct pc_flow *flow = pc_flow_scratch();
+	int step;
 
 	if (!flow)
 		return pc_verdict(PC_DROP_NO_POLICY);
-	flow->reason = pc_to_pod_frame(skb, flow);
-	if (!flow->reason && pc_has_no_endpoint(skb, flow))
-		flow->reason = PC_DROP_NO_ENDPOINT;
+	step = pc_to_pod_frame(skb, flow);
+	if (!step && pc_has_no_endpoint(skb, flow))
+		step = PC_DROP_NO_ENDPOINT;
 	/* Fragments of this node's pods were reassembled at the sender's hook. */
-	if (flow->reason == PC_DROP_FRAGMENT && !flow->src.ifindex)
+	if (step == PC_STEP_REASSEMBLE && !flow->src.ifindex)
 		return pc_detour(skb, flow, PC_DETOUR_TO_POD);
-	return pc_verdict(flow->reason);
+	return pc_finish(flow, step);
 }
 
 /* The hook's return value for a packet that is forwarded to another node. */
 static __always_inline int pc_hand_over(struct __sk_buff *skb, struct pc_flow *flow, __u32 network)
 {
-	flow->reason = pc_into_tunnel(skb, flow, network);
-	if (flow->reason == PC_DROP_TOO_BIG)
-		return pc_refused_answer(skb, flow, pc_verdict(PC_DROP_TOO_BIG));
-	return flow->reason ? pc_verdict(flow->reason) : bpf_redirect(flow->forward_to, 0);
+	int step = pc_into_tunnel(skb, flow, network);
+
+	if (step == PC_STEP_TELL_SIZE)
+		return pc_refused_answer(skb, flow, pc_finish(flow, step));
+	return step ? pc_finish(flow, step) : bpf_redirect(flow->action.forward_to, 0);
 }
 
 /* tc ingress: an external host sends. */
@@ -79,25 +83,26 @@ SEC("tc")
 int pc_from_uplink(struct __sk_buff *skb)
 {
 	struct pc_flow *flow = pc_flow_scratch();
+	int step;
 
 	if (!flow)
 		return pc_verdict(PC_DROP_NO_POLICY);
-	flow->reason = pc_from_uplink_frame(skb, flow);
-	if (!flow->reason && flow->node && flow->client == PC_CLIENT_EXTERNAL)
+	step = pc_from_uplink_frame(skb, flow);
+	if (!step && flow->action.node && flow->client == PC_CLIENT_EXTERNAL)
 		return pc_hand_over(skb, flow, PC_VNI_REQUEST);
-	if (!flow->reason && flow->forward_to)
-		return bpf_redirect_peer(flow->forward_to, 0);
-	if (flow->reason == PC_DROP_NODE_ANSWER)
+	if (!step && flow->action.forward_to)
+		return bpf_redirect_peer(flow->action.forward_to, 0);
+	if (step == PC_STEP_ROUTE_BACK)
 		return pc_route_back(skb, flow, false);
-	if (flow->is_refused)
-		return pc_refused_answer(skb, flow, pc_verdict(PC_DROP_NO_BACKEND));
-	if (flow->fragment && flow->client == PC_CLIENT_EXTERNAL) {
-		if (flow->reason == PC_DROP_FRAGMENT)
+	if (step == PC_STEP_REFUSE)
+		return pc_refused_answer(skb, flow, pc_finish(flow, step));
+	if (flow->packet.fragment && flow->client == PC_CLIENT_EXTERNAL) {
+		if (step == PC_STEP_REASSEMBLE)
 			return pc_detour(skb, flow, PC_DETOUR_BY_UPLINK);
-		if (!flow->reason && !flow->nat.backend)
+		if (!step && !flow->nat.backend)
 			pc_external_seen(flow);
 	}
-	return pc_verdict(flow->reason);
+	return pc_finish(flow, step);
 }
 
 /* tc egress: the node sends. */
@@ -105,6 +110,7 @@ SEC("tc")
 int pc_to_uplink(struct __sk_buff *skb)
 {
 	struct pc_flow *flow = pc_flow_scratch();
+	int step;
 
 	if (!flow)
 		return pc_verdict(PC_DROP_NO_POLICY);
@@ -112,19 +118,19 @@ int pc_to_uplink(struct __sk_buff *skb)
 		skb->mark = 0;
 		return pc_verdict(PC_PASS);
 	}
-	flow->reason = pc_to_uplink_frame(skb, flow);
-	if (flow->reason == PC_DROP_TOO_BIG)
+	step = pc_to_uplink_frame(skb, flow);
+	if (step == PC_STEP_TELL_SIZE)
 		return pc_tell_endpoint(skb, flow);
-	if (!flow->reason && flow->node)
+	if (!step && flow->action.node)
 		return pc_hand_over(skb, flow, PC_VNI_ANSWER);
-	if (!flow->reason && flow->client == PC_CLIENT_EXTERNAL) {
-		flow->forward_to = pc_way_out(skb, flow);
-		if (flow->forward_to) {
+	if (!step && flow->client == PC_CLIENT_EXTERNAL) {
+		flow->action.forward_to = pc_way_out(skb, flow);
+		if (flow->action.forward_to) {
 			skb->mark = PC_ROUTED_MARK;
-			return bpf_redirect_neigh(flow->forward_to, 0, 0, 0);
+			return bpf_redirect_neigh(flow->action.forward_to, 0, 0, 0);
 		}
 	}
-	return pc_verdict(flow->reason);
+	return pc_finish(flow, step);
 }
 
 /* tc ingress: another node forwards. */
@@ -132,15 +138,16 @@ SEC("tc")
 int pc_from_tunnel(struct __sk_buff *skb)
 {
 	struct pc_flow *flow = pc_flow_scratch();
+	enum drop_reason reason;
 
 	if (!flow)
 		return pc_verdict(PC_DROP_NO_POLICY);
-	flow->reason = pc_from_tunnel_frame(skb, flow);
-	if (flow->reason)
-		return pc_verdict(flow->reason);
-	if (flow->node)
-		return bpf_redirect_neigh(flow->forward_to, 0, 0, 0);
-	return bpf_redirect(flow->forward_to, BPF_F_INGRESS);
+	reason = pc_from_tunnel_frame(skb, flow);
+	if (reason)
+		return pc_finish(flow, reason);
+	if (flow->action.node)
+		return bpf_redirect_neigh(flow->action.forward_to, 0, 0, 0);
+	return bpf_redirect(flow->action.forward_to, BPF_F_INGRESS);
 }
 
 /* tc egress: the node itself sends to a Service, and a route of ours led the packet here. A packet
@@ -150,17 +157,19 @@ SEC("tc")
 int pc_to_route(struct __sk_buff *skb)
 {
 	struct pc_flow *flow = pc_flow_scratch();
+	int step;
 
 	if (!flow)
 		return pc_verdict(PC_DROP_NO_POLICY);
-	flow->reason = pc_to_route_frame(skb, flow);
-	if (flow->reason == PC_DROP_HAIRPIN)
+	step = pc_to_route_frame(skb, flow);
+	if (step == PC_STEP_HAIRPIN)
 		return pc_route_itself(skb, flow);
-	if (flow->is_refused)
-		return pc_refused_answer(skb, flow, pc_verdict(PC_DROP_NO_BACKEND));
-	if (flow->reason)
-		return pc_verdict(flow->reason);
-	return flow->forward_to ? bpf_redirect_neigh(flow->forward_to, 0, 0, 0) : TC_ACT_SHOT;
+	if (step == PC_STEP_REFUSE)
+		return pc_refused_answer(skb, flow, pc_finish(flow, step));
+	if (step)
+		return pc_finish(flow, step);
+	return flow->action.forward_to ? bpf_redirect_neigh(flow->action.forward_to, 0, 0, 0)
+				       : TC_ACT_SHOT;
 }
 
 /* tc ingress: reassembled fragments come back. */
@@ -168,11 +177,12 @@ SEC("tc")
 int pc_from_detour(struct __sk_buff *skb)
 {
 	struct pc_flow *flow = pc_flow_scratch();
+	enum drop_reason reason;
 
 	if (!flow)
 		return pc_verdict(PC_DROP_NO_POLICY);
-	flow->reason = pc_from_detour_frame(skb, flow);
-	return flow->reason ? pc_verdict(flow->reason) : pc_come_back(skb, flow);
+	reason = pc_from_detour_frame(skb, flow);
+	return reason ? pc_finish(flow, reason) : pc_come_back(skb, flow);
 }
 
 /* From the policy program, if the load enables resets: a packet in the middle of a connection that

@@ -16,12 +16,12 @@
  * is decided again (NAT); the host forwards it (ROUTED); no policy decides it (OPEN).
  */
 enum pc_host_next {
-	PC_HOST_NEW = -3,
-	PC_HOST_STALE = -4,
-	PC_HOST_REPLY = -5,
-	PC_HOST_NAT = -6,
-	PC_HOST_ROUTED = -7,
-	PC_HOST_OPEN = -8,
+	PC_HOST_NEW = PC_STEP_LAST,
+	PC_HOST_STALE = PC_STEP_LAST - 1,
+	PC_HOST_REPLY = PC_STEP_LAST - 2,
+	PC_HOST_NAT = PC_STEP_LAST - 3,
+	PC_HOST_ROUTED = PC_STEP_LAST - 4,
+	PC_HOST_OPEN = PC_STEP_LAST - 5,
 };
 
 /* No end of the connection is a pod of this node: this hook must keep the entry alive. */
@@ -58,7 +58,7 @@ __noinline int pc_host_known(struct __sk_buff *skb, struct pc_flow *flow, enum p
 		return PC_DROP_NO_POLICY;
 	if (pc_is_link_talk(flow))
 		return PC_PASS;
-	if (flow->fragment == PC_FRAG_LATER)
+	if (flow->packet.fragment == PC_FRAG_LATER)
 		return PC_HOST_NEW;
 	match = pc_ct_find(flow);
 	if (!match.at.ct)
@@ -93,14 +93,14 @@ __noinline int pc_host_related(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	struct pc_quoted quoted = {};
 
-	return flow && flow->fragment != PC_FRAG_LATER && pc_is_icmp_error(flow) &&
+	return flow && flow->packet.fragment != PC_FRAG_LATER && pc_is_icmp_error(flow) &&
 	       pc_find_related(skb, flow, PC_BY_OTHERS, &quoted);
 }
 
 /* An answer from a failsafe port without an entry: its connection is older than the hooks. */
 static __always_inline bool pc_is_failsafe_answer(const struct pc_flow *flow)
 {
-	return flow->t.proto == IPPROTO_TCP && !flow->opens &&
+	return flow->t.proto == IPPROTO_TCP && !flow->packet.opens &&
 	       pc_is_failsafe(flow, PC_FAILSAFE_IN, flow->t.sport);
 }
 
@@ -121,8 +121,8 @@ __noinline int pc_host_asks(struct __sk_buff *skb, struct pc_flow *flow, enum pc
 	pc_endpoints_of(flow);
 	if (!pc_has_host_policy(side == PC_HOST_IN ? &flow->dst : &flow->src))
 		return PC_PASS;
-	if (flow->fragment == PC_FRAG_LATER)
-		return pc_frag_first(flow) ? PC_PASS : PC_DROP_FRAGMENT;
+	if (flow->packet.fragment == PC_FRAG_LATER)
+		return pc_frag_first(flow) ? PC_PASS : PC_STEP_REASSEMBLE;
 	if (known == PC_HOST_NAT)
 		return side == PC_HOST_IN ? PC_DROP_NAT_TAKEN : PC_PASS;
 	if (side == PC_HOST_OUT && skb->ingress_ifindex)
@@ -134,14 +134,14 @@ __noinline int pc_host_asks(struct __sk_buff *skb, struct pc_flow *flow, enum pc
 	if (side == PC_HOST_OUT && known == PC_HOST_NEW && pc_is_failsafe_answer(flow))
 		return PC_PASS;
 	if (known != PC_HOST_NEW)
-		flow->entry = PC_ENTRY_RENEW;
+		flow->action.entry = PC_ENTRY_RENEW;
 	if (known == PC_HOST_REPLY)
 		pc_flow_turn(flow);
-	return pc_host_is_asked(skb, flow, side, known != PC_HOST_NEW, slot) ? PC_THEN_DECIDE
+	return pc_host_is_asked(skb, flow, side, known != PC_HOST_NEW, slot) ? PC_STEP_DECIDE
 									     : PC_HOST_OPEN;
 }
 
-/* PC_PASS, a reason, or PC_THEN_DECIDE: the policy decides the flow as this function left it. For a
+/* PC_PASS, a reason, or PC_STEP_DECIDE: the policy decides the flow as this function left it. For a
  * failsafe port no policy decides, and the entry holds until the next policy.
  */
 static __always_inline int pc_host_decides(struct __sk_buff *skb, struct pc_flow *flow,
@@ -156,7 +156,7 @@ static __always_inline int pc_host_decides(struct __sk_buff *skb, struct pc_flow
 		return pc_host_routed(flow);
 	if (then != PC_HOST_OPEN)
 		return then;
-	if (flow->entry == PC_ENTRY_RENEW)
+	if (flow->action.entry == PC_ENTRY_RENEW)
 		then = pc_external_own_again(flow);
 	else
 		then = pc_external_own(flow);

@@ -60,7 +60,7 @@ static __always_inline void pc_host_turn(struct __sk_buff *skb, struct pc_flow *
 	opener = pc_host_flow_opener(skb, flow, pc_host_end(flow, side));
 	if (opener == PC_FLOW_NONE)
 		flow->opener = PC_OPENER_PROBE;
-	flow->slot = slot & PC_STATE_SLOT;
+	flow->action.slot = slot & PC_STATE_SLOT;
 	if (opener != PC_FLOW_SRC)
 		pc_flow_turn(flow);
 }
@@ -71,7 +71,7 @@ static __always_inline void pc_host_turn(struct __sk_buff *skb, struct pc_flow *
 static __always_inline bool pc_host_is_asked(struct __sk_buff *skb, struct pc_flow *flow,
 					     enum pc_host_side side, bool is_known, __u32 slot)
 {
-	bool is_new = !is_known && pc_has_opening(flow->t.proto) && !flow->opens;
+	bool is_new = !is_known && pc_has_opening(flow->t.proto) && !flow->packet.opens;
 
 	if (is_known && !flow->is_kept)
 		pc_ct_hold(flow);

@@ -103,7 +103,7 @@ static __always_inline bool pc_host_snat_passes(struct __sk_buff *skb, struct pc
 		return true;
 	}
 	if (pc_is_of_node(skb))
-		return flow->tcp_flags & PC_TCP_RST;
+		return flow->packet.tcp_flags & PC_TCP_RST;
 	if (ct->state & PC_CT_HEARD)
 		__sync_fetch_and_and(&ct->state, ~PC_CT_HEARD);
 	pc_ct_touch(&match->at, flow, false);
@@ -118,7 +118,7 @@ __noinline int pc_host_routed(struct pc_flow *flow)
 {
 	if (!flow)
 		return PC_DROP_NO_POLICY;
-	if (pc_is_icmp_error(flow) || flow->tcp_flags & PC_TCP_RST)
+	if (pc_is_icmp_error(flow) || flow->packet.tcp_flags & PC_TCP_RST)
 		return PC_PASS;
 	if (!pc_ct_insert(flow, 0, 0, PC_CT_NODE))
 		return PC_DROP_CT_FULL;

@@ -27,13 +27,14 @@ static __always_inline __u64 pc_nat_flags(const struct pc_flow *flow)
 {
 	if (flow->t.proto != IPPROTO_UDP)
 		return 0;
-	return BPF_F_MARK_MANGLED_0 | (flow->partial == PC_PARTIAL_OWN ? BPF_F_MARK_ENFORCE : 0);
+	return BPF_F_MARK_MANGLED_0 |
+	       (flow->packet.partial == PC_PARTIAL_OWN ? BPF_F_MARK_ENFORCE : 0);
 }
 
 /* Whether the packet has the transport header, with a checksum over the addresses. */
 static __always_inline bool pc_nat_is_summed(const struct pc_flow *flow)
 {
-	return flow->fragment != PC_FRAG_LATER &&
+	return flow->packet.fragment != PC_FRAG_LATER &&
 	       (flow->t.proto == IPPROTO_TCP || flow->t.proto == IPPROTO_UDP ||
 		flow->t.proto == IPPROTO_ICMPV6);
 }
@@ -42,7 +43,7 @@ static __always_inline bool pc_nat_addr4(struct __sk_buff *skb, const struct pc_
 					 enum pc_nat_end end, __be32 from, __be32 to)
 {
 	__u32 at = end == PC_NAT_SRC ? PC_IP4_SADDR_AT : PC_IP4_DADDR_AT;
-	__u32 sum_at = flow->l4 + pc_l4_checksum_at(&flow->t);
+	__u32 sum_at = flow->packet.l4 + pc_l4_checksum_at(&flow->t);
 
 	if (pc_nat_is_summed(flow) &&
 	    bpf_l4_csum_replace(skb, sum_at, from, to,
@@ -57,7 +58,7 @@ static __always_inline bool pc_nat_addr6(struct __sk_buff *skb, const struct pc_
 					 const struct pc_addr6 *to)
 {
 	__u32 at = end == PC_NAT_SRC ? PC_IP6_SADDR_AT : PC_IP6_DADDR_AT;
-	__u32 sum_at = flow->l4 + pc_l4_checksum_at(&flow->t);
+	__u32 sum_at = flow->packet.l4 + pc_l4_checksum_at(&flow->t);
 	__s64 sum = bpf_csum_diff((__be32 *)from, sizeof(*from), (__be32 *)to, sizeof(*to), 0);
 
 	if (pc_nat_is_summed(flow) &&
@@ -70,7 +71,7 @@ static __always_inline bool pc_nat_addr(struct __sk_buff *skb, const struct pc_f
 					enum pc_nat_end end, const struct pc_addr6 *from,
 					const struct pc_addr6 *to)
 {
-	if (flow->partial > PC_PARTIAL_OWN)
+	if (flow->packet.partial > PC_PARTIAL_OWN)
 		return false;
 	if (flow->t.family == PC_IPV4)
 		return pc_nat_addr4(skb, flow, end, from->word[0], to->word[0]);
@@ -80,12 +81,12 @@ static __always_inline bool pc_nat_addr(struct __sk_buff *skb, const struct pc_f
 static __always_inline bool pc_nat_port(struct __sk_buff *skb, const struct pc_flow *flow,
 					enum pc_nat_end end, __be16 from, __be16 to)
 {
-	__u32 at = flow->l4 + (end == PC_NAT_SRC ? 0 : 2);
+	__u32 at = flow->packet.l4 + (end == PC_NAT_SRC ? 0 : 2);
 
 	if (from == to)
 		return true;
 	return pc_nat_is_summed(flow) &&
-	       !bpf_l4_csum_replace(skb, flow->l4 + pc_l4_checksum_at(&flow->t), from, to,
+	       !bpf_l4_csum_replace(skb, flow->packet.l4 + pc_l4_checksum_at(&flow->t), from, to,
 				    sizeof(to) | pc_nat_flags(flow)) &&
 	       !bpf_skb_store_bytes(skb, at, &to, sizeof(to), 0);
 }

@@ -12,24 +12,23 @@
 /* Later fragments have no ports. They follow the first one, and are translated like it. Both hooks
  * of a pod find the same record; `reply` says which end this hook translates.
  */
-static __always_inline enum drop_reason pc_nat_follow(struct __sk_buff *skb, struct pc_flow *flow,
-						      bool reply)
+static __always_inline int pc_nat_follow(struct __sk_buff *skb, struct pc_flow *flow, bool reply)
 {
 	const struct pc_frag *first = pc_frag_first(flow);
 	const struct pc_backend *backend;
 	bool done;
 
 	if (!first)
-		return PC_DROP_FRAGMENT;
+		return PC_STEP_REASSEMBLE;
 	if (!reply && first->backend && pc_is_hairpin(&flow->t.daddr, flow->t.family))
-		return PC_DROP_HAIRPIN; /* continues in hairpin.h */
+		return PC_STEP_HAIRPIN;
 	if (!first->backend || !(first->backend & PC_FRAG_REPLY) == reply)
 		return PC_PASS;
 	backend = pc_backend_of(first->backend & ~PC_FRAG_REPLY);
 	if (!backend)
 		return PC_DROP_BACKEND_GONE;
 	if (!reply && pc_addr_eq(&backend->addr, &flow->t.saddr))
-		return PC_DROP_HAIRPIN;
+		return PC_STEP_HAIRPIN;
 	if (reply)
 		done = pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr,
 				   pc_as_known(&backend->frontend, flow->t.family, first->node));

@@ -56,7 +56,7 @@ __noinline int pc_forward_learn_pre_nat(struct pc_flow *flow, struct pc_ct *ct)
 	flow->t.sport = ct->dst.nat.port;
 	pre_nat = pc_ct_get(&flow->t, true).ct;
 	if (pre_nat && pre_nat->flow_id == ct->flow_id && pre_nat->state & PC_CT_PRE_NAT) {
-		__builtin_memcpy(pre_nat->dst.gateway, flow->smac, PC_MAC_LEN);
+		__builtin_memcpy(pre_nat->dst.gateway, flow->packet.smac, PC_MAC_LEN);
 		__sync_fetch_and_or(&pre_nat->state, PC_CT_CAME_DST);
 		__sync_fetch_and_or(&ct->state, PC_CT_CAME_DST);
 	}

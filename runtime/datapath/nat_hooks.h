@@ -32,7 +32,7 @@ static __always_inline const struct pc_backend *pc_nat_backend(__u32 id, __u8 pr
 static __always_inline enum drop_reason pc_nat_to_backend(struct __sk_buff *skb,
 							  struct pc_flow *flow)
 {
-	flow->frag_backend = flow->nat.backend;
+	flow->action.frag_backend = flow->nat.backend;
 	if (pc_nat_addr(skb, flow, PC_NAT_DST, &flow->nat.daddr, &flow->t.daddr) &&
 	    pc_nat_port(skb, flow, PC_NAT_DST, flow->nat.dport, flow->t.dport) &&
 	    pc_nat_port(skb, flow, PC_NAT_SRC, flow->nat.sport, flow->t.sport))
@@ -43,13 +43,13 @@ static __always_inline enum drop_reason pc_nat_to_backend(struct __sk_buff *skb,
 /* A packet to a Service that opens a connection. Afterwards it is a packet to an endpoint, without
  * an entry.
  */
-static __always_inline enum drop_reason pc_service_new(struct __sk_buff *skb, struct pc_flow *flow,
-						       struct pc_ct_match *match, __u32 word)
+static __always_inline int pc_service_new(struct __sk_buff *skb, struct pc_flow *flow,
+					  struct pc_ct_match *match, __u32 word)
 {
-	enum drop_reason reason = pc_service_pick(skb, flow, word);
+	int step = pc_service_pick(skb, flow, word);
 
-	if (reason || !flow->nat.backend)
-		return reason;
+	if (step || !flow->nat.backend)
+		return step;
 	match->at.ct = 0;
 	return pc_nat_to_backend(skb, flow);
 }
@@ -76,10 +76,8 @@ __noinline int pc_forward_request(struct __sk_buff *skb, struct pc_flow *flow,
 /* A packet of a connection to a Service. If it does not pass here, the policy decides the
  * translated packet: as a stale connection, or as a new connection.
  */
-static __always_inline enum drop_reason pc_service_known(struct __sk_buff *skb,
-							 struct pc_flow *flow,
-							 struct pc_ct_match *match, __u32 word,
-							 bool *passed)
+static __always_inline int pc_service_known(struct __sk_buff *skb, struct pc_flow *flow,
+					    struct pc_ct_match *match, __u32 word, bool *passed)
 {
 	struct pc_ct *ct = match->at.ct;
 	const struct pc_backend *backend = pc_nat_backend(pc_ct_nat_of(ct)->backend, flow->t.proto);
@@ -91,7 +89,7 @@ static __always_inline enum drop_reason pc_service_known(struct __sk_buff *skb,
 		return pc_service_new(skb, flow, match, word);
 	}
 	if (pc_addr_eq(&backend->addr, &flow->t.saddr))
-		return PC_DROP_HAIRPIN; /* continues in hairpin.h */
+		return PC_STEP_HAIRPIN;
 	reason = pc_sender_is_end(skb, flow, &ct->src);
 	if (reason && match->is_fresh)
 		return reason;
@@ -108,7 +106,7 @@ static __always_inline enum drop_reason pc_service_known(struct __sk_buff *skb,
 	match->is_fresh = *passed;
 	if (*passed && match->at.ct && pc_is_forwarded(match)) {
 		reason = pc_forward_request(skb, flow, &match->at.ct->dst);
-		if (reason || flow->forward_to)
+		if (reason || flow->action.forward_to)
 			return reason;
 	}
 	reason = pc_nat_to_backend(skb, flow);
@@ -124,9 +122,8 @@ static __always_inline enum drop_reason pc_service_known(struct __sk_buff *skb,
  * Otherwise the flow looks as if the pod had sent to the endpoint. An untranslated connection that
  * was answered continues untranslated: another program may have translated it.
  */
-static __always_inline enum drop_reason pc_to_service(struct __sk_buff *skb, struct pc_flow *flow,
-						      struct pc_ct_match *match, __u32 word,
-						      bool *passed)
+static __always_inline int pc_to_service(struct __sk_buff *skb, struct pc_flow *flow,
+					 struct pc_ct_match *match, __u32 word, bool *passed)
 {
 	struct pc_ct *ct = match->at.ct;
 
@@ -136,18 +133,20 @@ static __always_inline enum drop_reason pc_to_service(struct __sk_buff *skb, str
 		return pc_service_known(skb, flow, match, word, passed);
 	}
 	if (ct && (match->is_reply || ct->state & PC_CT_NAT ||
-		   (ct->state & PC_CT_REPLIED && !(flow->opens && flow->t.proto == IPPROTO_TCP)))) {
+		   (ct->state & PC_CT_REPLIED &&
+		    !(flow->packet.opens && flow->t.proto == IPPROTO_TCP)))) {
 		if (match->is_reply && pc_is_routed(ct))
-			return PC_DROP_NODE_ANSWER; /* continues in route_back.h */
+			return PC_STEP_ROUTE_BACK;
 		if (match->is_reply || !(ct->state & PC_CT_NAT))
-			return pc_is_hairpin_answer(ct, &flow->t) ? PC_DROP_HAIRPIN : PC_PASS;
+			return pc_is_hairpin_answer(ct, &flow->t) ? PC_STEP_HAIRPIN : PC_PASS;
 		/* To the endpoint itself, from a port that the pod uses for the Service. */
 		if (!(ct->state & PC_CT_DENIED) &&
 		    pc_nat_backend(ct->dst.nat.backend, flow->t.proto))
 			return PC_DROP_NAT_TAKEN;
 		match->at.ct = 0;
 	}
-	if (flow->fragment == PC_FRAG_LATER || !pc_l4_header(&flow->t) || pc_is_icmp(&flow->t))
+	if (flow->packet.fragment == PC_FRAG_LATER || !pc_l4_header(&flow->t) ||
+	    pc_is_icmp(&flow->t))
 		return PC_PASS;
 	return pc_service_new(skb, flow, match, word);
 }
@@ -200,8 +199,8 @@ static __always_inline enum drop_reason pc_from_service(struct __sk_buff *skb, s
 	pc_client_knows(flow, backend, ct);
 	if (match->is_fresh && pc_ct_note(ct, flow, true))
 		pc_pre_nat_note(flow, ct, backend, &flow->nat.daddr);
-	flow->frag_backend = ct->dst.nat.backend | PC_FRAG_REPLY;
-	flow->partial = pc_partial_of(skb, flow);
+	flow->action.frag_backend = ct->dst.nat.backend | PC_FRAG_REPLY;
+	flow->packet.partial = pc_partial_of(skb, flow);
 	if (pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr, &flow->nat.daddr) &&
 	    pc_nat_port(skb, flow, PC_NAT_SRC, flow->t.sport, backend->frontend_port) &&
 	    pc_nat_port(skb, flow, PC_NAT_DST, flow->t.dport, ct->dst.nat.port))

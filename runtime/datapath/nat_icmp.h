@@ -10,7 +10,6 @@
 #include "related.h"
 #include "return_path.h"
 
-#define PC_UNRELATED        -1
 #define PC_ICMP_CHECK_AT    2
 #define PC_QUOTED_CHECK_AT  10 /* from a quoted IPv4 header's start */
 #define PC_QUOTED_SADDR4_AT 12
@@ -20,7 +19,8 @@
 static __always_inline bool pc_quoted_half(struct __sk_buff *skb, const struct pc_flow *flow,
 					   __u32 at, __be16 from, __be16 to)
 {
-	return !bpf_l4_csum_replace(skb, flow->l4 + PC_ICMP_CHECK_AT, from, to, sizeof(to)) &&
+	return !bpf_l4_csum_replace(skb, flow->packet.l4 + PC_ICMP_CHECK_AT, from, to,
+				    sizeof(to)) &&
 	       !bpf_skb_store_bytes(skb, at, &to, sizeof(to), 0);
 }
 
@@ -32,7 +32,7 @@ static __always_inline bool pc_quoted_addr(struct __sk_buff *skb, const struct p
 	__u32 size = flow->t.family == PC_IPV4 ? 4 : 16;
 	__s64 sum = bpf_csum_diff((__be32 *)from, sizeof(*from), (__be32 *)to, sizeof(*to), 0);
 
-	return !bpf_l4_csum_replace(skb, flow->l4 + PC_ICMP_CHECK_AT, 0, sum, 0) &&
+	return !bpf_l4_csum_replace(skb, flow->packet.l4 + PC_ICMP_CHECK_AT, 0, sum, 0) &&
 	       !bpf_skb_store_bytes(skb, at, to, size, 0);
 }
 
@@ -46,7 +46,7 @@ static __always_inline bool pc_quoted_check(struct __sk_buff *skb, const struct 
 	    bpf_l4_csum_replace(skb, at, 0, sum, flags) ||
 	    bpf_skb_load_bytes(skb, at, &to, sizeof(to)))
 		return false;
-	return !bpf_l4_csum_replace(skb, flow->l4 + PC_ICMP_CHECK_AT, from, to, sizeof(to));
+	return !bpf_l4_csum_replace(skb, flow->packet.l4 + PC_ICMP_CHECK_AT, from, to, sizeof(to));
 }
 
 /* The quote may cut off the transport header. It always has a UDP checksum, which may be 0, and
@@ -58,7 +58,7 @@ static __always_inline bool pc_quoted_l4_check(struct __sk_buff *skb, const stru
 	__u32 at = quoted->l4 + pc_l4_checksum_at(&quoted->t);
 	__be16 check;
 
-	if (quoted->t.proto == IPPROTO_SCTP || at + sizeof(check) > flow->end)
+	if (quoted->t.proto == IPPROTO_SCTP || at + sizeof(check) > flow->packet.end)
 		return true;
 	if (bpf_skb_load_bytes(skb, at, &check, sizeof(check)))
 		return false;
@@ -77,7 +77,7 @@ static __always_inline bool pc_nat_quoted(struct __sk_buff *skb, const struct pc
 {
 	bool reply = quoted->is_reply;
 	bool is4 = flow->t.family == PC_IPV4;
-	__u32 ip = flow->l4 + PC_ICMP_HEADER;
+	__u32 ip = flow->packet.l4 + PC_ICMP_HEADER;
 	const struct pc_addr6 *from = reply ? &quoted->t.saddr : &quoted->t.daddr;
 	__be32 ports[2] = {quoted->t.sport, quoted->t.dport};
 	__be32 then[2] = {reply ? to_port : client_port, reply ? client_port : to_port};
@@ -115,7 +115,7 @@ __noinline int pc_nat_error(struct __sk_buff *skb, struct pc_flow *flow,
 	if (own ? quoted->state & PC_CT_FAR
 		: quoted->is_external && quoted->state & PC_CT_NAT &&
 		      !pc_answers_leave_here(backend))
-		flow->node = quoted->node;
+		flow->action.node = quoted->node;
 	if (quoted->state & PC_CT_FAR)
 		return PC_PASS; /* the other node translates it */
 	if (!(quoted->state & PC_CT_NAT) || pre_nat != own || quoted->is_reply != own)
@@ -173,7 +173,7 @@ __noinline int pc_error_is_forged(struct __sk_buff *skb, struct pc_flow *flow, _
 
 	if (!flow || !(word & PC_STATE_SERVICES))
 		return false;
-	at = flow->l4 + PC_ICMP_HEADER;
+	at = flow->packet.l4 + PC_ICMP_HEADER;
 	at = flow->t.family == PC_IPV4 ? pc_inner_ip4(skb, at, &was) : pc_inner_ip6(skb, at, &was);
 	if (!at || !pc_inner_ports(skb, at, &was) || !pc_addr_eq(&was.saddr, &flow->t.daddr))
 		return false;
@@ -191,10 +191,9 @@ __noinline int pc_find_related(struct __sk_buff *skb, struct pc_flow *flow, enum
 	return flow && quoted && pc_is_related(skb, flow, by, quoted);
 }
 
-/* The result for an ICMP error; PC_UNRELATED if it belongs to no connection. PC_DROP_HAIRPIN and
- * PC_DROP_NODE_ANSWER are no drops here: the hook continues. A hairpin error is not translated yet,
- * and an error of a Service to the node must come in by the route to that Service. A separate
- * function, as the hooks' stacks are full.
+/* For an ICMP error; PC_STEP_OTHER if it belongs to no connection. PC_STEP_HAIRPIN: the error is
+ * not translated yet. PC_STEP_ROUTE_BACK: an error of a Service to the node must come in by the
+ * route to that Service. A separate function, as the hooks' stacks are full.
  */
 __noinline int pc_error(struct __sk_buff *skb, struct pc_flow *flow, enum pc_reporter by)
 {
@@ -203,14 +202,14 @@ __noinline int pc_error(struct __sk_buff *skb, struct pc_flow *flow, enum pc_rep
 	int reason;
 
 	if (!flow || !pc_find_related(skb, flow, by, &quoted))
-		return PC_UNRELATED;
+		return PC_STEP_OTHER;
 	if (by != PC_BY_OTHERS && pc_is_to_itself(&quoted))
-		return PC_DROP_HAIRPIN;
+		return PC_STEP_HAIRPIN;
 	routed = by != PC_BY_OTHERS && pc_is_to_routed(&quoted);
 	if (routed && !pc_is_own_node(flow->t.family, &flow->t.daddr))
 		return PC_DROP_BACKEND_GONE;
 	reason = pc_nat_error(skb, flow, &quoted, by != PC_BY_OTHERS && !routed);
 	if (!reason && routed && pc_addr_eq(&flow->t.saddr, &quoted.t.daddr))
-		return PC_DROP_NODE_ANSWER;
+		return PC_STEP_ROUTE_BACK;
 	return reason;
 }

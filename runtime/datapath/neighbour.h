@@ -31,20 +31,20 @@ static __always_inline bool pc_is_icmp6(const struct pc_flow *flow)
 
 static __always_inline bool pc_is_nd(const struct pc_flow *flow)
 {
-	__u8 type = flow->icmp >> 8;
+	__u8 type = flow->packet.icmp >> 8;
 
 	/* A routed packet no longer has the full hop limit. */
 	return pc_is_icmp6(flow) && type >= PC_ND_ROUTER_SOLICIT && type <= PC_ND_REDIRECT &&
-	       flow->hop_limit == 255;
+	       flow->packet.hop_limit == 255;
 }
 
 static __always_inline bool pc_is_mld(const struct pc_flow *flow)
 {
-	__u8 type = flow->icmp >> 8;
+	__u8 type = flow->packet.icmp >> 8;
 
 	return pc_is_icmp6(flow) &&
 	       ((type >= PC_MLD_QUERY && type <= PC_MLD_DONE) || type == PC_MLD2_REPORT) &&
-	       flow->hop_limit == 1;
+	       flow->packet.hop_limit == 1;
 }
 
 /* A pod is no router. Neighbours that believed it would use it as gateway, or the node would send
@@ -52,7 +52,7 @@ static __always_inline bool pc_is_mld(const struct pc_flow *flow)
  */
 static __always_inline bool pc_is_router_speech(const struct pc_flow *flow)
 {
-	__u8 type = flow->icmp >> 8;
+	__u8 type = flow->packet.icmp >> 8;
 
 	return pc_is_icmp6(flow) && (type == PC_ND_ROUTER_ADVERT || type == PC_ND_REDIRECT);
 }
@@ -121,18 +121,18 @@ static __always_inline __u32 pc_nd_options_at(__u8 type)
 static __always_inline enum drop_reason
 pc_nd_options(struct __sk_buff *skb, const struct pc_flow *flow, const struct pc_endpoint *pod)
 {
-	__u32 at = flow->l4 + pc_nd_options_at(flow->icmp >> 8);
+	__u32 at = flow->packet.l4 + pc_nd_options_at(flow->packet.icmp >> 8);
 	struct {
 		__u8 type, length;
 		__u8 mac[PC_MAC_LEN];
 	} option;
 
-	if (at > flow->end)
+	if (at > flow->packet.end)
 		return PC_DROP_MALFORMED;
 	for (int i = 0; i < PC_ND_OPTIONS; i++) {
-		if (at == flow->end)
+		if (at == flow->packet.end)
 			return PC_PASS;
-		if (at + sizeof(option) > flow->end ||
+		if (at + sizeof(option) > flow->packet.end ||
 		    bpf_skb_load_bytes(skb, at, &option, sizeof(option)) || !option.length)
 			return PC_DROP_MALFORMED;
 		if ((option.type == PC_ND_SOURCE_LINK || option.type == PC_ND_TARGET_LINK) &&
@@ -140,7 +140,7 @@ pc_nd_options(struct __sk_buff *skb, const struct pc_flow *flow, const struct pc
 			return PC_DROP_SPOOFED_ND;
 		at += option.length * 8;
 	}
-	return at == flow->end ? PC_PASS : PC_DROP_MALFORMED;
+	return at == flow->packet.end ? PC_PASS : PC_DROP_MALFORMED;
 }
 
 static __always_inline bool pc_is_own_address(const struct __sk_buff *skb,
@@ -155,12 +155,12 @@ static __always_inline bool pc_is_own_address(const struct __sk_buff *skb,
 static __always_inline enum drop_reason pc_nd_target(struct __sk_buff *skb,
 						     const struct pc_flow *flow)
 {
-	__u8 type = flow->icmp >> 8;
+	__u8 type = flow->packet.icmp >> 8;
 	struct pc_addr6 target;
 
 	if (type != PC_ND_ADVERT && !(type == PC_ND_SOLICIT && pc_addr_is_zero(&flow->t.saddr)))
 		return PC_PASS;
-	if (bpf_skb_load_bytes(skb, flow->l4 + PC_ND_TARGET_AT, &target, sizeof(target)))
+	if (bpf_skb_load_bytes(skb, flow->packet.l4 + PC_ND_TARGET_AT, &target, sizeof(target)))
 		return PC_DROP_MALFORMED;
 	return pc_is_own_address(skb, &target) ? PC_PASS : PC_DROP_SPOOFED_ND;
 }
@@ -175,9 +175,9 @@ static __always_inline enum drop_reason pc_sender_of_nd(struct __sk_buff *skb,
 
 	if (!pod)
 		return PC_DROP_NO_ENDPOINT;
-	if (flow->fragment)
+	if (flow->packet.fragment)
 		return PC_DROP_MALFORMED; /* RFC 6980 */
-	if (!pc_mac_eq(flow->smac, pod->mac))
+	if (!pc_mac_eq(flow->packet.smac, pod->mac))
 		return PC_DROP_SPOOFED_MAC;
 	if (!pc_addr_is_zero(&flow->t.saddr) && !pc_is_own_address(skb, &flow->t.saddr))
 		return PC_DROP_SPOOFED_ND;

@@ -21,16 +21,16 @@ __noinline int pc_node_port_sent(struct pc_flow *flow)
 	if (!flow)
 		return 0;
 	to = flow->nat.backend ? &flow->nat.daddr : &flow->t.daddr;
-	end = pc_node_of(flow->node);
+	end = pc_node_of(flow->action.node);
 	if (end && pc_is_own_node(flow->t.family, to))
 		*to = end->addr;
 	return 0;
 }
 
 /* Whether the tuple, which matches no frontend, goes to the node port of another node. Then the
- * tuple gets this node's own address, and flow->node the number of the other address. Not for an
- * external client, whose packet is on its way to that node; and not for a pod where only that
- * node's endpoints may answer (externalTrafficPolicy Local).
+ * tuple gets this node's own address, and flow->action.node the number of the other address. Not
+ * for an external client, whose packet is on its way to that node; and not for a pod where only
+ * that node's endpoints may answer (externalTrafficPolicy Local).
  */
 __noinline int pc_node_port(struct pc_flow *flow, __u32 word)
 {
@@ -45,7 +45,7 @@ __noinline int pc_node_port(struct pc_flow *flow, __u32 word)
 	number = pc_node_at(flow->t.family, &flow->t.daddr);
 	if (!number || !*number || pc_addr_is_zero(own))
 		return false;
-	flow->node = *number;
+	flow->action.node = *number;
 	flow->t.daddr = *own;
 	found = pc_frontend_of(&flow->t, word);
 	if (found && found->flags & PC_FRONTEND_NODE_PORT &&
@@ -59,20 +59,21 @@ __noinline int pc_node_port(struct pc_flow *flow, __u32 word)
 __noinline int pc_is_at_itself(const struct pc_flow *flow, const struct pc_backend *backend)
 {
 	return flow && backend && backend->port == flow->t.dport &&
-	       pc_addr_eq(&backend->addr, pc_as_known(&flow->t.daddr, flow->t.family, flow->node));
+	       pc_addr_eq(&backend->addr,
+			  pc_as_known(&flow->t.daddr, flow->t.family, flow->action.node));
 }
 
 /* For a pod's pre-NAT entry: whether the node that the pod sent to still has the address, and so
- * its number. Sets flow->node.
+ * its number. Sets flow->action.node.
  */
 static __always_inline bool pc_is_node_still(struct pc_flow *flow, const struct pc_ct *pre_nat)
 {
 	const struct pc_node_end *end;
 
-	flow->node = pre_nat->state >> PC_CT_NODE_AT;
-	if (!flow->node)
+	flow->action.node = pre_nat->state >> PC_CT_NODE_AT;
+	if (!flow->action.node)
 		return true;
-	end = pc_node_of(flow->node);
+	end = pc_node_of(flow->action.node);
 	return end && pc_addr_eq(&end->addr, &flow->t.daddr);
 }
 
@@ -84,14 +85,14 @@ pc_as_client_knows(const struct pc_backend *backend, __u8 family, const struct p
 }
 
 /* The same for an answer, which does not use flow->nat.daddr otherwise: the address goes there.
- * Sets flow->node. The verifier checks this function once.
+ * Sets flow->action.node. The verifier checks this function once.
  */
 __noinline int pc_client_knows(struct pc_flow *flow, const struct pc_backend *backend,
 			       const struct pc_ct *ct)
 {
 	if (!flow || !backend || !ct)
 		return 0;
-	flow->node = pc_ct_node(ct);
-	flow->nat.daddr = *pc_as_known(&backend->frontend, flow->t.family, flow->node);
+	flow->action.node = pc_ct_node(ct);
+	flow->nat.daddr = *pc_as_known(&backend->frontend, flow->t.family, flow->action.node);
 	return 0;
 }

@@ -61,12 +61,12 @@ static __always_inline enum pc_partial pc_partial_of(const struct __sk_buff *ctx
 						     struct pc_flow *flow)
 {
 	struct pc_left left = pc_left_of(ctx);
-	__u32 at = left.at - flow->l4;
+	__u32 at = left.at - flow->packet.l4;
 
-	flow->is_summed = left.summed == PC_CHECKSUM_COMPLETE;
+	flow->packet.is_summed = left.summed == PC_CHECKSUM_COMPLETE;
 	if (left.summed != PC_CHECKSUM_PARTIAL)
 		return PC_PARTIAL_NOT;
-	if (!flow->t.family || flow->fragment || left.at < (__s32)flow->l4)
+	if (!flow->t.family || flow->packet.fragment || left.at < (__s32)flow->packet.l4)
 		return PC_PARTIAL_WRONG;
 	if (pc_l4_header(&flow->t) && at == pc_l4_checksum_at(&flow->t))
 		return PC_PARTIAL_OWN;

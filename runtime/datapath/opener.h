@@ -120,7 +120,7 @@ static __always_inline enum drop_reason pc_ask_unknown(struct __sk_buff *skb, st
 		return pc_node_opened(flow);
 	if (opener == PC_FLOW_NONE) {
 		flow->opener = PC_OPENER_PROBE;
-		flow->slot = slot & PC_STATE_SLOT;
+		flow->action.slot = slot & PC_STATE_SLOT;
 	}
 	if (opener != PC_FLOW_SRC)
 		pc_flow_turn(flow);
@@ -131,7 +131,7 @@ static __always_inline enum drop_reason pc_ask_unknown(struct __sk_buff *skb, st
 static __always_inline enum drop_reason pc_ask_new(struct __sk_buff *skb, struct pc_flow *flow,
 						   __u32 slot)
 {
-	if (pc_has_opening(flow->t.proto) && !flow->opens)
+	if (pc_has_opening(flow->t.proto) && !flow->packet.opens)
 		return pc_ask_unknown(skb, flow, slot);
 	return pc_ask_policy(skb, slot);
 }

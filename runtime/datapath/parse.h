@@ -15,10 +15,11 @@ static __always_inline enum drop_reason pc_parse_ethernet(struct __sk_buff *skb,
 
 	if (!pc_read(skb, 0, &eth, sizeof(eth)))
 		return PC_DROP_MALFORMED;
-	__builtin_memcpy(flow->smac, eth.h_source, sizeof(flow->smac));
-	flow->ethertype = bpf_ntohs(eth.h_proto);
+	__builtin_memcpy(flow->packet.smac, eth.h_source, sizeof(flow->packet.smac));
+	flow->packet.ethertype = bpf_ntohs(eth.h_proto);
 	/* The kernel moves an outer tag out of the frame before tc sees it. */
-	if (skb->vlan_present || flow->ethertype == ETH_P_8021Q || flow->ethertype == ETH_P_8021AD)
+	if (skb->vlan_present || flow->packet.ethertype == ETH_P_8021Q ||
+	    flow->packet.ethertype == ETH_P_8021AD)
 		return PC_DROP_VLAN;
 	return PC_PASS;
 }
@@ -37,7 +38,7 @@ __noinline int pc_parse(struct __sk_buff *skb, struct pc_flow *flow)
 	reason = pc_parse_ethernet(skb, flow);
 	if (reason)
 		return reason;
-	switch (flow->ethertype) {
+	switch (flow->packet.ethertype) {
 	case ETH_P_IP:
 		reason = pc_parse_ip4(skb, flow);
 		break;
@@ -49,7 +50,7 @@ __noinline int pc_parse(struct __sk_buff *skb, struct pc_flow *flow)
 	default:
 		return PC_DROP_ETHERTYPE;
 	}
-	if (reason || flow->fragment == PC_FRAG_LATER)
+	if (reason || flow->packet.fragment == PC_FRAG_LATER)
 		return reason;
 	return pc_parse_l4(skb, flow);
 }

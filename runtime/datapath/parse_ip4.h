@@ -26,9 +26,9 @@ static __always_inline enum drop_reason pc_fragment4(struct pc_flow *flow, const
 
 	if (!offset && !(word & PC_IP4_MORE))
 		return PC_PASS;
-	flow->fragment = offset ? PC_FRAG_LATER : PC_FRAG_FIRST;
-	flow->frag_id = ip->id;
-	flow->frag_proto = ip->protocol;
+	flow->packet.fragment = offset ? PC_FRAG_LATER : PC_FRAG_FIRST;
+	flow->packet.frag_id = ip->id;
+	flow->packet.frag_proto = ip->protocol;
 	return pc_is_laid_over(ip->protocol, offset * 8) ? PC_DROP_MALFORMED : PC_PASS;
 }
 
@@ -83,9 +83,9 @@ static __always_inline enum drop_reason pc_parse_ip4(struct __sk_buff *skb, stru
 	flow->t.proto = ip.protocol;
 	flow->t.saddr.word[0] = ip.saddr;
 	flow->t.daddr.word[0] = ip.daddr;
-	flow->hop_limit = ip.ttl;
-	flow->l4 = ETH_HLEN + header;
-	flow->end = ETH_HLEN + total;
-	reason = header > sizeof(ip) ? pc_walk_options(skb, flow->l4) : PC_PASS;
+	flow->packet.hop_limit = ip.ttl;
+	flow->packet.l4 = ETH_HLEN + header;
+	flow->packet.end = ETH_HLEN + total;
+	reason = header > sizeof(ip) ? pc_walk_options(skb, flow->packet.l4) : PC_PASS;
 	return reason ? reason : pc_fragment4(flow, &ip);
 }

@@ -37,13 +37,13 @@ static __always_inline enum drop_reason pc_fragment6(struct pc_flow *flow, const
 	__u16 word = bpf_ntohs(ext->offset);
 	__u16 offset = word & PC_IP6_OFFSET;
 
-	if (flow->fragment)
+	if (flow->packet.fragment)
 		return PC_DROP_MALFORMED;
 	if (!offset && !(word & PC_IP6_MORE))
 		return PC_PASS;
-	flow->fragment = offset ? PC_FRAG_LATER : PC_FRAG_FIRST;
-	flow->frag_id = ext->id;
-	flow->frag_proto = ext->next;
+	flow->packet.fragment = offset ? PC_FRAG_LATER : PC_FRAG_FIRST;
+	flow->packet.frag_id = ext->id;
+	flow->packet.frag_proto = ext->next;
 	return pc_is_laid_over(ext->next, offset) ? PC_DROP_MALFORMED : PC_PASS;
 }
 
@@ -61,12 +61,13 @@ static __always_inline enum drop_reason pc_walk_ext(struct __sk_buff *skb, struc
 {
 	enum drop_reason reason;
 	struct pc_ext ext;
-	__u32 at = flow->l4;
+	__u32 at = flow->packet.l4;
 
 	for (int i = 0; i < PC_EXT_HEADERS; i++) {
-		if (!pc_is_ext(next) || flow->fragment == PC_FRAG_LATER)
+		if (!pc_is_ext(next) || flow->packet.fragment == PC_FRAG_LATER)
 			break;
-		if (at + sizeof(ext) > flow->end || bpf_skb_load_bytes(skb, at, &ext, sizeof(ext)))
+		if (at + sizeof(ext) > flow->packet.end ||
+		    bpf_skb_load_bytes(skb, at, &ext, sizeof(ext)))
 			return PC_DROP_MALFORMED;
 		if (next == IPPROTO_ROUTING && ext.segments_left)
 			return PC_DROP_EXT_HEADERS;
@@ -80,12 +81,12 @@ static __always_inline enum drop_reason pc_walk_ext(struct __sk_buff *skb, struc
 		}
 		next = ext.next;
 	}
-	if (pc_is_ext(next) && flow->fragment != PC_FRAG_LATER)
+	if (pc_is_ext(next) && flow->packet.fragment != PC_FRAG_LATER)
 		return PC_DROP_EXT_HEADERS;
-	if (at > flow->end)
+	if (at > flow->packet.end)
 		return PC_DROP_MALFORMED;
 	flow->t.proto = next;
-	flow->l4 = at;
+	flow->packet.l4 = at;
 	return PC_PASS;
 }
 
@@ -105,8 +106,8 @@ static __always_inline enum drop_reason pc_parse_ip6(struct __sk_buff *skb, stru
 	flow->t.family = PC_IPV6;
 	__builtin_memcpy(&flow->t.saddr, &ip.saddr, sizeof(flow->t.saddr));
 	__builtin_memcpy(&flow->t.daddr, &ip.daddr, sizeof(flow->t.daddr));
-	flow->hop_limit = ip.hop_limit;
-	flow->l4 = ETH_HLEN + sizeof(ip);
-	flow->end = ETH_HLEN + sizeof(ip) + payload;
+	flow->packet.hop_limit = ip.hop_limit;
+	flow->packet.l4 = ETH_HLEN + sizeof(ip);
+	flow->packet.end = ETH_HLEN + sizeof(ip) + payload;
 	return pc_walk_ext(skb, flow, ip.nexthdr);
 }

@@ -71,7 +71,7 @@ static __always_inline bool pc_is_echo_reply(const struct pc_flow *flow)
 {
 	__u8 type = flow->t.family == PC_IPV4 ? PC_ICMP_ECHO_REPLY : PC_ICMP6_ECHO_REPLY;
 
-	return flow->icmp == type << 8;
+	return flow->packet.icmp == type << 8;
 }
 
 /* What a packet's first SCTP chunk does to an association, as the equivalent TCP flags. */
@@ -79,7 +79,7 @@ static __always_inline __u8 pc_sctp_flags(struct __sk_buff *skb, const struct pc
 {
 	__u8 chunk = 0;
 
-	if (bpf_skb_load_bytes(skb, flow->l4 + PC_SCTP_CHUNK, &chunk, sizeof(chunk)))
+	if (bpf_skb_load_bytes(skb, flow->packet.l4 + PC_SCTP_CHUNK, &chunk, sizeof(chunk)))
 		return 0;
 	switch (chunk) {
 	case PC_SCTP_INIT:
@@ -107,25 +107,27 @@ static __always_inline enum drop_reason pc_parse_l4(struct __sk_buff *skb, struc
 		return PC_DROP_MALFORMED; /* the other family's ICMP (semantics A26) */
 	if (!need)
 		return PC_PASS;
-	if (flow->l4 + need > flow->end || !pc_read(skb, flow->l4, &head, sizeof(head)))
+	if (flow->packet.l4 + need > flow->packet.end ||
+	    !pc_read(skb, flow->packet.l4, &head, sizeof(head)))
 		return PC_DROP_MALFORMED;
 	if (pc_is_icmp(&flow->t)) {
-		flow->icmp = head.bytes[0] << 8 | head.bytes[1];
-		pc_icmp_tuple(&flow->t, flow->icmp, head.half[2]);
-		flow->opens = !pc_is_echo_reply(flow);
+		flow->packet.icmp = head.bytes[0] << 8 | head.bytes[1];
+		pc_icmp_tuple(&flow->t, flow->packet.icmp, head.half[2]);
+		flow->packet.opens = !pc_is_echo_reply(flow);
 		return PC_PASS;
 	}
 	flow->t.sport = head.half[0];
 	flow->t.dport = head.half[1];
 	if (flow->t.proto == IPPROTO_SCTP) {
-		flow->tcp_flags = pc_sctp_flags(skb, flow);
+		flow->packet.tcp_flags = pc_sctp_flags(skb, flow);
 	} else {
 		if (flow->t.proto != IPPROTO_TCP)
 			return PC_PASS;
-		if (!pc_read(skb, flow->l4 + PC_TCP_FLAGS_AT - 1, &flags, sizeof(flags)))
+		if (!pc_read(skb, flow->packet.l4 + PC_TCP_FLAGS_AT - 1, &flags, sizeof(flags)))
 			return PC_DROP_MALFORMED;
-		flow->tcp_flags = bpf_ntohs(flags);
+		flow->packet.tcp_flags = bpf_ntohs(flags);
 	}
-	flow->opens = (flow->tcp_flags & (PC_TCP_SYN | PC_TCP_ACK | PC_TCP_RST)) == PC_TCP_SYN;
+	flow->packet.opens =
+	    (flow->packet.tcp_flags & (PC_TCP_SYN | PC_TCP_ACK | PC_TCP_RST)) == PC_TCP_SYN;
 	return PC_PASS;
 }

@@ -134,8 +134,8 @@ static __always_inline int pc_decide_other(struct __sk_buff *skb, struct pc_flow
 {
 	pc_flow_turn(flow);
 	flow->opener = PC_OPENER_EITHER;
-	bpf_tail_call(skb, &pc_policy, flow->slot);
-	flow->reason = PC_DROP_NO_POLICY;
+	bpf_tail_call(skb, &pc_policy, flow->action.slot);
+	flow->action.reason = PC_DROP_NO_POLICY;
 	return pc_verdict(PC_DROP_NO_POLICY);
 }
 
@@ -146,14 +146,14 @@ static __always_inline enum drop_reason pc_conclude(const struct pc_flow *flow,
 	bool stored;
 
 	if (!decision->allowed) {
-		if (flow->entry == PC_ENTRY_RENEW)
+		if (flow->action.entry == PC_ENTRY_RENEW)
 			pc_ct_deny(flow);
 		pc_ct_drop_pre_nat(flow);
 		return PC_DROP_POLICY;
 	}
 	if (flow->opener == PC_OPENER_CROSSED && pc_ct_cross(flow))
 		stored = true;
-	else if (flow->entry == PC_ENTRY_RENEW)
+	else if (flow->action.entry == PC_ENTRY_RENEW)
 		stored = pc_ct_renew(flow, decision->egress_rule, decision->ingress_rule) &&
 			 pc_ct_put_pre_nat(flow);
 	else
@@ -169,8 +169,9 @@ static __always_inline enum drop_reason pc_conclude(const struct pc_flow *flow,
  */
 static __always_inline bool pc_is_revoked(const struct pc_flow *flow, __u32 rule)
 {
-	return pc_has_opening(flow->t.proto) && !flow->opens && rule != PC_RULE_FAIL_CLOSED &&
-	       flow->opener != PC_OPENER_PROBE && flow->opener != PC_OPENER_EITHER;
+	return pc_has_opening(flow->t.proto) && !flow->packet.opens &&
+	       rule != PC_RULE_FAIL_CLOSED && flow->opener != PC_OPENER_PROBE &&
+	       flow->opener != PC_OPENER_EITHER;
 }
 
 /* Counts the drop, and answers it if the denying rule rejects. A packet of a revoked connection is
@@ -181,7 +182,7 @@ static __always_inline int pc_end_of(struct __sk_buff *skb, struct pc_flow *flow
 {
 	/* ingress is not evaluated if egress denies */
 	__u32 rule = decision->ingress_rule ? decision->ingress_rule : decision->egress_rule;
-	int verdict = pc_verdict(flow->reason);
+	int verdict = pc_verdict(flow->action.reason);
 
 #ifdef PC_REJECTS
 	if (PC_REJECTS && !decision->allowed && pc_effect_of(rule, PC_EFFECT_REJECT))
@@ -217,12 +218,12 @@ int pc_policy_run(struct __sk_buff *skb)
 	if (PC_LIMITS && decision.allowed &&
 	    pc_is_limited(flow, decision.egress_rule, decision.ingress_rule)) {
 		pc_ct_drop_pre_nat(flow);
-		flow->reason = PC_DROP_LIMIT;
+		flow->action.reason = PC_DROP_LIMIT;
 		pc_tell(flow, &decision);
 		return pc_verdict(PC_DROP_LIMIT);
 	}
 #endif
-	flow->reason = pc_conclude(flow, &decision);
+	flow->action.reason = pc_conclude(flow, &decision);
 	pc_tell(flow, &decision);
 	return pc_end_of(skb, flow, &decision);
 }

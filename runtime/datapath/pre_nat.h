@@ -35,14 +35,14 @@ pc_pre_nat_touch(struct pc_flow *flow, struct pc_ct_match *match, const struct p
 	struct pc_ct_at back;
 	__u32 news;
 
-	if (match->is_fresh && !is_written && match->at.is_kept && !flow->opens)
+	if (match->is_fresh && !is_written && match->at.is_kept && !flow->packet.opens)
 		return PC_PRE_NAT_PASSED;
 	flow->is_pre_nat_kept = match->at.is_kept;
 	back = pc_ct_get(&flow->t, true);
 	flow->is_kept = back.is_kept;
 	if (!back.ct || back.ct->expires <= flow->now)
 		return PC_PRE_NAT_STALE;
-	if (back.ct->flow_id != ct->flow_id || (flow->opens && pc_ct_is_over(back.ct)))
+	if (back.ct->flow_id != ct->flow_id || (flow->packet.opens && pc_ct_is_over(back.ct)))
 		return PC_PRE_NAT_ALONE;
 	if (!match->is_fresh || back.ct->epoch != flow->epoch)
 		return PC_PRE_NAT_STALE;

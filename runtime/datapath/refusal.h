@@ -83,10 +83,11 @@ static __always_inline bool pc_reset(struct __sk_buff *skb, const struct pc_flow
 	struct tcphdr *out = &reply->tcp, in;
 	__u32 data;
 
-	if (flow->fragment || bpf_skb_load_bytes(skb, flow->l4, &in, sizeof(in)) || in.rst)
+	if (flow->packet.fragment || bpf_skb_load_bytes(skb, flow->packet.l4, &in, sizeof(in)) ||
+	    in.rst)
 		return false;
-	data = flow->l4 + in.doff * 4U;
-	if (in.doff < 5 || data > flow->end)
+	data = flow->packet.l4 + in.doff * 4U;
+	if (in.doff < 5 || data > flow->packet.end)
 		return false;
 	out->source = flow->is_reply ? flow->t.sport : flow->t.dport;
 	out->dest = flow->is_reply ? flow->t.dport : flow->t.sport;
@@ -96,7 +97,8 @@ static __always_inline bool pc_reset(struct __sk_buff *skb, const struct pc_flow
 		out->seq = in.ack_seq;
 	} else {
 		out->ack = 1;
-		out->ack_seq = bpf_htonl(bpf_ntohl(in.seq) + (flow->end - data) + in.syn + in.fin);
+		out->ack_seq =
+		    bpf_htonl(bpf_ntohl(in.seq) + (flow->packet.end - data) + in.syn + in.fin);
 	}
 	reply->proto = IPPROTO_TCP;
 	reply->head = sizeof(*out);
@@ -121,7 +123,7 @@ static __always_inline bool pc_quote(struct __sk_buff *skb, const struct pc_flow
 				     struct pc_quote *quote, struct pc_reply *reply)
 {
 	__u32 most = flow->t.family == PC_IPV4 ? PC_QUOTE4 : PC_QUOTE6;
-	__u32 size = flow->end - ETH_HLEN;
+	__u32 size = flow->packet.end - ETH_HLEN;
 
 	if (size > most)
 		size = most;
@@ -170,10 +172,10 @@ static __always_inline bool pc_unreachable(struct __sk_buff *skb, const struct p
 	reply->head = sizeof(reply->icmp);
 	reply->icmp.type = is_ip4 ? PC_ICMP_UNREACHABLE : PC_ICMP6_UNREACHABLE;
 	reply->icmp.code = code;
-	if (flow->mtu) {
+	if (flow->action.mtu) {
 		reply->icmp.type = is_ip4 ? PC_ICMP_UNREACHABLE : PC_ICMP6_TOO_BIG;
 		reply->icmp.code = is_ip4 ? PC_ICMP_TOO_BIG : 0;
-		reply->icmp.about = bpf_htonl(flow->mtu);
+		reply->icmp.about = bpf_htonl(flow->action.mtu);
 	}
 	if (!is_ip4)
 		sum = pc_pseudo_sum(reply);

@@ -31,7 +31,7 @@ static __always_inline int pc_send_back(struct __sk_buff *skb, const struct pc_f
  */
 static __always_inline bool pc_untranslate(struct __sk_buff *skb, struct pc_flow *flow)
 {
-	if (!flow->nat.backend || flow->frag_backend & PC_FRAG_REPLY)
+	if (!flow->nat.backend || flow->action.frag_backend & PC_FRAG_REPLY)
 		return true;
 	if (!pc_nat_addr(skb, flow, PC_NAT_DST, &flow->t.daddr, &flow->nat.daddr) ||
 	    !pc_nat_port(skb, flow, PC_NAT_DST, flow->t.dport, flow->nat.dport) ||
@@ -48,7 +48,7 @@ static __always_inline bool pc_meets_another(const struct pc_flow *flow)
 {
 	struct pc_ct_at at;
 
-	if (flow->t.proto != IPPROTO_TCP || flow->entry != PC_ENTRY_INSERT)
+	if (flow->t.proto != IPPROTO_TCP || flow->action.entry != PC_ENTRY_INSERT)
 		return false;
 	at = pc_ct_get(&flow->t, true);
 	return at.ct && at.ct->expires > flow->now && at.ct->back != at.back;

@@ -21,7 +21,7 @@
 
 static __always_inline bool pc_is_icmp_error(const struct pc_flow *flow)
 {
-	__u8 type = flow->icmp >> 8;
+	__u8 type = flow->packet.icmp >> 8;
 
 	if (!pc_is_icmp(&flow->t))
 		return false;
@@ -133,7 +133,7 @@ static __always_inline bool pc_may_report(const struct __sk_buff *skb, const str
 static __always_inline bool pc_is_related(struct __sk_buff *skb, const struct pc_flow *flow,
 					  enum pc_reporter by, struct pc_quoted *quoted)
 {
-	__u32 at = flow->l4 + PC_ICMP_HEADER;
+	__u32 at = flow->packet.l4 + PC_ICMP_HEADER;
 	struct pc_ct_at found;
 
 	quoted->l4 = flow->t.family == PC_IPV4 ? pc_inner_ip4(skb, at, &quoted->t)

@@ -46,8 +46,8 @@ _Static_assert(sizeof(struct pc_heads6) == 58, "as on the wire");
  */
 static __always_inline bool pc_can_rewrite(const struct pc_flow *flow)
 {
-	return (flow->t.proto == IPPROTO_TCP || flow->t.proto == IPPROTO_UDP) && !flow->is_summed &&
-	       flow->partial <= PC_PARTIAL_OWN;
+	return (flow->t.proto == IPPROTO_TCP || flow->t.proto == IPPROTO_UDP) &&
+	       !flow->packet.is_summed && flow->packet.partial <= PC_PARTIAL_OWN;
 }
 
 /* A difference of ones' complement sums (RFC 1624) over whole words; folded on use. */
@@ -80,8 +80,8 @@ static __always_inline __u32 pc_ports_word(__be16 sport, __be16 dport)
 static __always_inline bool pc_rewrite_sum(struct __sk_buff *skb, const struct pc_flow *flow,
 					   __u64 addresses, __u64 ports)
 {
-	__u64 sum = flow->partial == PC_PARTIAL_OWN ? addresses : addresses + ports;
-	__u32 at = flow->l4 + pc_l4_checksum_at(&flow->t);
+	__u64 sum = flow->packet.partial == PC_PARTIAL_OWN ? addresses : addresses + ports;
+	__u32 at = flow->packet.l4 + pc_l4_checksum_at(&flow->t);
 
 	return !bpf_l4_csum_replace(skb, at, 0, pc_fold32(sum),
 				    BPF_F_PSEUDO_HDR | pc_nat_flags(flow));
@@ -150,6 +150,6 @@ static __always_inline bool pc_rewrite(struct __sk_buff *skb, struct pc_flow *fl
 	if (!done)
 		return false;
 	skb->mark = 0;
-	flow->forward_to = hop->ifindex;
+	flow->action.forward_to = hop->ifindex;
 	return true;
 }

@@ -44,7 +44,7 @@ __noinline int pc_route_answer(struct __sk_buff *skb, struct pc_flow *flow)
 		return PC_DROP_BACKEND_GONE;
 	if (pc_ct_note(at.ct, flow, true))
 		pc_pre_nat_note(flow, at.ct, backend, &backend->frontend);
-	flow->partial = pc_partial_of(skb, flow);
+	flow->packet.partial = pc_partial_of(skb, flow);
 	if (pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr, &backend->frontend) &&
 	    pc_nat_port(skb, flow, PC_NAT_SRC, flow->t.sport, backend->frontend_port) &&
 	    pc_nat_port(skb, flow, PC_NAT_DST, flow->t.dport, at.ct->dst.nat.port))
@@ -60,10 +60,10 @@ __noinline int pc_route_back(struct __sk_buff *skb, struct pc_flow *flow, bool b
 	if (!flow)
 		return pc_verdict(PC_DROP_NODE_ANSWER);
 	reason = pc_route_sender(skb, flow, by_pod);
-	if (!reason && flow->fragment)
+	if (!reason && flow->packet.fragment)
 		reason = PC_DROP_NODE_ANSWER;
 	if (!reason && !pc_is_icmp_error(flow)) /* pc_error() has translated those */
 		reason = pc_route_answer(skb, flow);
-	flow->reason = reason;
+	flow->action.reason = reason;
 	return reason ? pc_verdict(reason) : pc_route_in(skb);
 }

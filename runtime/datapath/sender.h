@@ -16,7 +16,7 @@ static __always_inline enum drop_reason pc_sender_is_pod(const struct __sk_buff 
 {
 	if (flow->src.ifindex != skb->ifindex)
 		return PC_DROP_SPOOFED_IP;
-	return pc_mac_eq(flow->smac, flow->src.mac) ? PC_PASS : PC_DROP_SPOOFED_MAC;
+	return pc_mac_eq(flow->packet.smac, flow->src.mac) ? PC_PASS : PC_DROP_SPOOFED_MAC;
 }
 
 /* The same for a known connection, from its entry alone. */
@@ -26,7 +26,7 @@ static __always_inline enum drop_reason pc_sender_is_end(const struct __sk_buff 
 {
 	if (end->ifindex != skb->ifindex)
 		return PC_DROP_SPOOFED_IP;
-	return pc_mac_eq(flow->smac, end->mac) ? PC_PASS : PC_DROP_SPOOFED_MAC;
+	return pc_mac_eq(flow->packet.smac, end->mac) ? PC_PASS : PC_DROP_SPOOFED_MAC;
 }
 
 /* Forwarded to a pod: a local pod's address may come in by that pod's device only. */
@@ -65,7 +65,7 @@ static __always_inline enum drop_reason pc_sender_of_arp(struct __sk_buff *skb,
 	    arp.hardware != bpf_htons(PC_ARP_ETHERNET) || arp.protocol != bpf_htons(ETH_P_IP) ||
 	    arp.hardware_len != PC_MAC_LEN || arp.protocol_len != 4)
 		return PC_DROP_MALFORMED;
-	if (!pc_mac_eq(flow->smac, pod->mac))
+	if (!pc_mac_eq(flow->packet.smac, pod->mac))
 		return PC_DROP_SPOOFED_MAC;
 	if (!pc_mac_eq(arp.sender_mac, pod->mac))
 		return PC_DROP_SPOOFED_ARP;

@@ -41,9 +41,9 @@ static __always_inline __u32 pc_service(const struct pc_flow *flow)
 
 	if ((PC_TELLS(PC_SERVICE_ICMP) || PC_TELLS(PC_SERVICE_ICMP6)) && pc_is_icmp(&flow->t)) {
 		if (PC_TELLS(PC_SERVICE_ICMP) && flow->t.family == PC_IPV4)
-			return PC_SERVICE_ICMP << 16 | flow->icmp;
+			return PC_SERVICE_ICMP << 16 | flow->packet.icmp;
 		if (PC_TELLS(PC_SERVICE_ICMP6) && flow->t.family == PC_IPV6)
-			return PC_SERVICE_ICMP6 << 16 | flow->icmp;
+			return PC_SERVICE_ICMP6 << 16 | flow->packet.icmp;
 	}
 	if (PC_TELLS(PC_SERVICE_TCP) && flow->t.proto == IPPROTO_TCP)
 		return PC_SERVICE_TCP << 16 | port;
@@ -71,5 +71,5 @@ static __always_inline void pc_flow_turn(struct pc_flow *flow)
 	flow->dst = src;
 	flow->is_reply = !flow->is_reply;
 	if (pc_is_icmp(&flow->t))
-		flow->icmp = (flow->t.family == PC_IPV4 ? PC_ICMP_ECHO : PC_ICMP6_ECHO) << 8;
+		flow->packet.icmp = (flow->t.family == PC_IPV4 ? PC_ICMP_ECHO : PC_ICMP6_ECHO) << 8;
 }

@@ -17,7 +17,7 @@
 /* With TCP and SCTP only an opening packet gets an endpoint. */
 static __always_inline bool pc_service_opens(const struct pc_flow *flow)
 {
-	return flow->opens || flow->t.proto == IPPROTO_UDP;
+	return flow->packet.opens || flow->t.proto == IPPROTO_UDP;
 }
 
 /* Whether the client may get itself as endpoint: its own hook turns such a packet around
@@ -158,10 +158,9 @@ static __always_inline int pc_service_picked(struct __sk_buff *skb, struct pc_fl
 	if (frontend->ranges && !pc_is_in_range(&flow->t.saddr, frontend->ranges, word))
 		return PC_DROP_SOURCE_RANGE;
 	part = pc_part_of(frontend, flow->client);
-	if (!part.count) {
-		flow->is_refused = pc_service_refuses(frontend, flow->client);
-		return PC_DROP_NO_BACKEND;
-	}
+	if (!part.count)
+		return pc_service_refuses(frontend, flow->client) ? PC_STEP_REFUSE
+								  : PC_DROP_NO_BACKEND;
 	backend = pc_service_backend(flow, frontend, &part, word);
 	if (!backend || !pc_backend_is_at(backend, &flow->t))
 		return PC_DROP_NO_BACKEND;
@@ -179,7 +178,7 @@ static __always_inline int pc_service_picked(struct __sk_buff *skb, struct pc_fl
 		flow->t.saddr = flow->t.daddr;
 	if (!has_port)
 		return PC_DROP_NAT_TAKEN;
-	return is_hairpin ? PC_DROP_HAIRPIN : PC_PASS;
+	return is_hairpin ? PC_STEP_HAIRPIN : PC_PASS;
 }
 
 /* For a packet without a connection. Leaves flow->nat.backend 0 if the packet goes to no Service;
@@ -193,9 +192,9 @@ __noinline int pc_service_pick(struct __sk_buff *skb, struct pc_flow *flow, __u3
 	if (!flow)
 		return PC_DROP_NO_BACKEND;
 	if (flow->client == PC_CLIENT_POD)
-		flow->node = 0;
+		flow->action.node = 0;
 	reason = pc_service_picked(skb, flow, word);
-	if (flow->node)
+	if (flow->action.node)
 		pc_node_port_sent(flow);
 	return reason;
 }

@@ -43,7 +43,7 @@ static __always_inline int pc_service_refuse(struct __sk_buff *skb, struct pc_fl
 	enum drop_reason spoofed = pc_refused_sender(skb, flow);
 
 	if (spoofed) {
-		flow->reason = spoofed;
+		flow->action.reason = spoofed;
 		return pc_verdict(spoofed);
 	}
 	return pc_refused_answer(skb, flow, pc_verdict(PC_DROP_NO_BACKEND));

@@ -7,8 +7,6 @@
 #include "nat.h"
 #include "offload.h"
 
-#define PC_SNAT_NOT    -1   /* no SNAT here: it passes unchanged */
-#define PC_SNAT_NEW    -2   /* no SNAT entry of it exists yet */
 #define PC_SNAT_SHARED 1024 /* ports: of a range this large or larger, a pod may use half */
 #define PC_SNAT_TRIES  32   /* ports that a new connection tries, and then as many again */
 #define PC_ECHO_ID_AT  4
@@ -179,9 +177,9 @@ __noinline int pc_snat_open(struct pc_flow *flow, __u32 uplink)
 static __always_inline bool pc_snat_echo(struct __sk_buff *skb, const struct pc_flow *flow,
 					 __be16 from, __be16 to)
 {
-	return !bpf_l4_csum_replace(skb, flow->l4 + pc_l4_checksum_at(&flow->t), from, to,
+	return !bpf_l4_csum_replace(skb, flow->packet.l4 + pc_l4_checksum_at(&flow->t), from, to,
 				    sizeof(to)) &&
-	       !bpf_skb_store_bytes(skb, flow->l4 + PC_ECHO_ID_AT, &to, sizeof(to), 0);
+	       !bpf_skb_store_bytes(skb, flow->packet.l4 + PC_ECHO_ID_AT, &to, sizeof(to), 0);
 }
 
 /* Writes the entry's address and port into the packet, at one end: the source if it leaves. */
@@ -198,7 +196,7 @@ __noinline int pc_snat_write(struct __sk_buff *skb, struct pc_flow *flow,
 	port = end == PC_NAT_SRC ? flow->t.sport : flow->t.dport;
 	if (port == to->port && pc_addr_eq(&was, &to->addr))
 		return PC_PASS;
-	flow->partial = pc_partial_of(skb, flow);
+	flow->packet.partial = pc_partial_of(skb, flow);
 	if (!pc_nat_addr(skb, flow, end, &was, &to->addr))
 		return PC_DROP_MALFORMED;
 	if (port == to->port)

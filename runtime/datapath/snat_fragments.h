@@ -41,9 +41,9 @@ static __always_inline struct pc_snat_frag pc_snat_frag_of(const struct pc_flow 
 	return (struct pc_snat_frag){
 	    .saddr = flow->t.saddr,
 	    .daddr = flow->t.daddr,
-	    .id = flow->frag_id,
+	    .id = flow->packet.frag_id,
 	    .family = flow->t.family,
-	    .proto = flow->frag_proto,
+	    .proto = flow->packet.frag_proto,
 	};
 }
 
@@ -66,7 +66,7 @@ __noinline int pc_snat_frag_note(const struct pc_flow *flow, const struct pc_add
 	struct pc_snat_first *first;
 	bool stored;
 
-	if (!flow || !addr || !room || flow->fragment != PC_FRAG_FIRST)
+	if (!flow || !addr || !room || flow->packet.fragment != PC_FRAG_FIRST)
 		return 0;
 	first = (struct pc_snat_first *)room->entry;
 	*(struct pc_snat_frag *)room->key = pc_snat_frag_of(flow);
@@ -82,7 +82,7 @@ __noinline int pc_snat_frag_note(const struct pc_flow *flow, const struct pc_add
 	return stored;
 }
 
-/* PC_SNAT_NEW, or PC_SNAT_NOT for a packet that comes in: its first fragment has no record. */
+/* PC_STEP_NEW, or PC_STEP_OTHER for a packet that comes in: its first fragment has no record. */
 __noinline int pc_snat_follow(struct __sk_buff *skb, struct pc_flow *flow, enum pc_nat_end end)
 {
 	const struct pc_snat_first *first;
@@ -94,10 +94,11 @@ __noinline int pc_snat_follow(struct __sk_buff *skb, struct pc_flow *flow, enum 
 	key = pc_snat_frag_of(flow);
 	first = bpf_map_lookup_elem(&pc_snat_frags, &key);
 	if (!first || first->expires <= flow->now || first->epoch != flow->epoch)
-		return end == PC_NAT_DST ? PC_SNAT_NOT : PC_SNAT_NEW;
+		return end == PC_NAT_DST ? PC_STEP_OTHER : PC_STEP_NEW;
 	was = end == PC_NAT_SRC ? &flow->t.saddr : &flow->t.daddr;
 	if (pc_addr_eq(was, &first->addr))
-		return end == PC_NAT_DST ? PC_SNAT_NOT : PC_PASS; /* a packet of the node itself */
-	flow->partial = pc_partial_of(skb, flow);
+		return end == PC_NAT_DST ? PC_STEP_OTHER
+					 : PC_PASS; /* a packet of the node itself */
+	flow->packet.partial = pc_partial_of(skb, flow);
 	return pc_nat_addr(skb, flow, end, was, &first->addr) ? PC_PASS : PC_DROP_MALFORMED;
 }

@@ -29,19 +29,19 @@ __noinline int pc_snat_begin(struct __sk_buff *skb, struct pc_flow *flow)
 	if (!flow || !conf)
 		return PC_DROP_NOT_MASQUERADED;
 	pc_endpoint_at(flow->t.family, &flow->t.saddr, &flow->src);
-	if (flow->fragment == PC_FRAG_LATER && flow->src.ifindex)
-		return pc_snat_is_except(flow->t.family, &flow->t.daddr) ? PC_SNAT_NOT
+	if (flow->packet.fragment == PC_FRAG_LATER && flow->src.ifindex)
+		return pc_snat_is_except(flow->t.family, &flow->t.daddr) ? PC_STEP_OTHER
 									 : PC_DROP_FRAGMENT;
 	if (!flow->src.ifindex) {
 		own = pc_snat_own(conf, flow->t.family, skb->ifindex);
 		if (!own || !pc_addr_eq(own, &flow->t.saddr) || !pc_snat_has_port(flow) ||
-		    flow->fragment == PC_FRAG_LATER)
-			return PC_SNAT_NOT;
+		    flow->packet.fragment == PC_FRAG_LATER)
+			return PC_STEP_OTHER;
 	}
 	if (pc_snat_is_except(flow->t.family, &flow->t.daddr))
-		return PC_SNAT_NOT;
+		return PC_STEP_OTHER;
 	if (flow->src.ifindex && pc_snat_is_answer(flow))
-		return PC_SNAT_NOT;
+		return PC_STEP_OTHER;
 	return pc_snat_has_port(flow) ? PC_PASS : PC_DROP_NOT_MASQUERADED;
 }
 
@@ -64,7 +64,7 @@ __noinline int pc_snat_known(struct __sk_buff *skb, struct pc_flow *flow)
 
 	if (!flow)
 		return PC_DROP_NOT_MASQUERADED;
-	if (flow->fragment == PC_FRAG_LATER)
+	if (flow->packet.fragment == PC_FRAG_LATER)
 		return pc_snat_follow(skb, flow, PC_NAT_SRC);
 	if (pc_snat_is_nodes(skb, flow))
 		return PC_PASS;
@@ -75,7 +75,7 @@ __noinline int pc_snat_known(struct __sk_buff *skb, struct pc_flow *flow)
 	end = pc_snat_has_port(flow) ? pc_snat_find(flow, &key) : 0;
 	if (!end || end->uplink != skb->ifindex || !pc_snat_leaves(flow, end, &key) ||
 	    !pc_snat_touch(skb, flow, &key, end, false))
-		return PC_SNAT_NEW;
+		return PC_STEP_NEW;
 	pc_snat_frag_note(flow, &end->addr, end->device);
 	return pc_snat_write(skb, flow, end, PC_NAT_SRC);
 }
@@ -87,10 +87,10 @@ static __always_inline int pc_snat_out(struct __sk_buff *skb, struct pc_flow *fl
 {
 	int then = pc_snat_known(skb, flow);
 
-	if (then != PC_SNAT_NEW)
+	if (then != PC_STEP_NEW)
 		return then;
 	then = pc_snat_begin(skb, flow);
-	if (then == PC_SNAT_NOT) {
+	if (then == PC_STEP_OTHER) {
 		pc_snat_frag_note(flow, &flow->t.saddr, flow->src.ifindex);
 		return PC_PASS;
 	}
@@ -98,7 +98,7 @@ static __always_inline int pc_snat_out(struct __sk_buff *skb, struct pc_flow *fl
 		then = pc_snat_open(flow, skb->ifindex);
 	if (!then)
 		then = pc_snat_known(skb, flow);
-	return then == PC_SNAT_NEW ? PC_DROP_CT_FULL : then;
+	return then == PC_STEP_NEW ? PC_DROP_CT_FULL : then;
 }
 
 /* The same for a packet of the node whose policy must decide. That decision is a tail call and ends
@@ -119,8 +119,9 @@ __noinline int pc_snat_asked(struct __sk_buff *skb, struct pc_flow *flow)
 	return then;
 }
 
-/* For a packet that comes in by an uplink, except ICMP errors. PC_SNAT_NOT: it answers no pod. That
- * includes an answer to the node itself, maybe under host policy: its port is then translated back.
+/* For a packet that comes in by an uplink, except ICMP errors. PC_STEP_OTHER: it answers no pod.
+ * That includes an answer to the node itself, maybe under host policy: its port is then translated
+ * back.
  */
 __noinline int pc_snat_in(struct __sk_buff *skb, struct pc_flow *flow)
 {
@@ -130,21 +131,21 @@ __noinline int pc_snat_in(struct __sk_buff *skb, struct pc_flow *flow)
 	int then;
 
 	if (!flow || !conf)
-		return PC_SNAT_NOT;
-	if (flow->fragment == PC_FRAG_LATER)
+		return PC_STEP_OTHER;
+	if (flow->packet.fragment == PC_FRAG_LATER)
 		return pc_snat_follow(skb, flow, PC_NAT_DST);
 	if ((flow->t.proto != IPPROTO_SCTP && !pc_snat_is_port(conf, flow->t.dport)) ||
 	    !pc_snat_is_own(conf, flow->t.family, &flow->t.daddr))
-		return PC_SNAT_NOT;
+		return PC_STEP_OTHER;
 	pc_snat_set_ends(&key, flow, false);
 	end = pc_snat_find(flow, &key);
 	if (!end || !pc_snat_holds(flow, end, &end->addr, &flow->t.saddr) ||
 	    !pc_snat_touch(skb, flow, &key, end, true))
-		return PC_SNAT_NOT;
+		return PC_STEP_OTHER;
 	pc_snat_frag_note(flow, &end->addr, PC_OWNER_EXTERNAL);
 	then = pc_snat_write(skb, flow, end, PC_NAT_DST);
 	if (then || end->device)
 		return then;
 	flow->t.dport = end->port;
-	return PC_SNAT_NOT;
+	return PC_STEP_OTHER;
 }

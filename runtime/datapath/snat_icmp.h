@@ -15,7 +15,7 @@ __noinline int pc_snat_quote(struct __sk_buff *skb, struct pc_flow *flow, struct
 
 	if (!flow || !quoted)
 		return false;
-	at = flow->l4 + PC_ICMP_HEADER;
+	at = flow->packet.l4 + PC_ICMP_HEADER;
 	quoted->l4 = flow->t.family == PC_IPV4 ? pc_inner_ip4(skb, at, &quoted->t)
 					       : pc_inner_ip6(skb, at, &quoted->t);
 	return quoted->l4 && pc_inner_ports(skb, quoted->l4, &quoted->t);
@@ -27,7 +27,7 @@ static __always_inline bool pc_snat_quoted_echo(struct __sk_buff *skb, const str
 						const struct pc_snat_entry *to)
 {
 	bool is4 = flow->t.family == PC_IPV4, is_source = quoted->is_reply;
-	__u32 ip = flow->l4 + PC_ICMP_HEADER, at = ip;
+	__u32 ip = flow->packet.l4 + PC_ICMP_HEADER, at = ip;
 	const struct pc_addr6 *from = is_source ? &quoted->t.saddr : &quoted->t.daddr;
 	__be32 was = is_source ? quoted->t.sport : quoted->t.dport, is = to->port;
 	__s64 sum =
@@ -74,7 +74,7 @@ static __always_inline struct pc_snat_key pc_snat_quoted_key(const struct pc_quo
 }
 
 /* An error from outside about a pod's packet. The quoted packet gets the pod's source back, so the
- * pod's hook finds its connection. PC_SNAT_NOT also for errors about the node's own packets.
+ * pod's hook finds its connection. PC_STEP_OTHER also for errors about the node's own packets.
  */
 __noinline int pc_snat_error_in(struct __sk_buff *skb, struct pc_flow *flow)
 {
@@ -84,20 +84,20 @@ __noinline int pc_snat_error_in(struct __sk_buff *skb, struct pc_flow *flow)
 
 	if (!flow || !pc_snat_quote(skb, flow, &quoted) ||
 	    !pc_addr_eq(&quoted.t.saddr, &flow->t.daddr))
-		return PC_SNAT_NOT;
+		return PC_STEP_OTHER;
 	key = pc_snat_quoted_key(&quoted, true);
 	end = pc_snat_find(flow, &key);
 	if (!end || !pc_snat_holds(flow, end, &end->addr, &key.there))
-		return PC_SNAT_NOT;
+		return PC_STEP_OTHER;
 	if (end->port == key.port && pc_addr_eq(&end->addr, &key.here))
-		return PC_SNAT_NOT; /* a packet of the node itself */
+		return PC_STEP_OTHER; /* a packet of the node itself */
 	if (pc_is_stranger(flow))
 		return PC_DROP_SPOOFED_IP;
-	flow->partial = pc_partial_of(skb, flow);
+	flow->packet.partial = pc_partial_of(skb, flow);
 	if (!pc_snat_requote(skb, flow, &quoted, end) ||
 	    !pc_nat_addr(skb, flow, PC_NAT_DST, &flow->t.daddr, &end->addr))
 		return PC_DROP_MALFORMED;
-	return end->device ? PC_PASS : PC_SNAT_NOT;
+	return end->device ? PC_PASS : PC_STEP_OTHER;
 }
 
 /* An error of a pod, or of the node's stack, about an answer to a pod. The quoted packet gets the
@@ -110,12 +110,12 @@ __noinline int pc_snat_error_out(struct __sk_buff *skb, struct pc_flow *flow)
 	struct pc_snat_entry *end;
 
 	if (!flow || !pc_snat_quote(skb, flow, &quoted))
-		return PC_SNAT_NOT;
+		return PC_STEP_OTHER;
 	key = pc_snat_quoted_key(&quoted, false);
 	end = pc_snat_find(flow, &key);
 	if (!end || !pc_snat_leaves(flow, end, &key))
-		return PC_SNAT_NOT;
-	flow->partial = pc_partial_of(skb, flow);
+		return PC_STEP_OTHER;
+	flow->packet.partial = pc_partial_of(skb, flow);
 	if (!pc_snat_requote(skb, flow, &quoted, end))
 		return PC_DROP_MALFORMED;
 	if (!pc_addr_eq(&flow->t.saddr, &key.here))

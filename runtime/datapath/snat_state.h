@@ -64,14 +64,14 @@ __noinline int pc_snat_fin_note(struct __sk_buff *skb, const struct pc_flow *flo
 	__u32 header, seq;
 	__u8 doff;
 
-	if (!flow || !end || !other || flow->fragment ||
-	    bpf_skb_load_bytes(skb, flow->l4 + PC_TCP_SEQ_AT, &seq, sizeof(seq)) ||
-	    bpf_skb_load_bytes(skb, flow->l4 + PC_TCP_DOFF_AT, &doff, sizeof(doff)))
+	if (!flow || !end || !other || flow->packet.fragment ||
+	    bpf_skb_load_bytes(skb, flow->packet.l4 + PC_TCP_SEQ_AT, &seq, sizeof(seq)) ||
+	    bpf_skb_load_bytes(skb, flow->packet.l4 + PC_TCP_DOFF_AT, &doff, sizeof(doff)))
 		return false;
-	header = flow->l4 + (doff >> 4) * 4U;
-	if (header > flow->end)
+	header = flow->packet.l4 + (doff >> 4) * 4U;
+	if (header > flow->packet.end)
 		return false;
-	seq = bpf_ntohl(seq) + (flow->end - header) + 1;
+	seq = bpf_ntohl(seq) + (flow->packet.end - header) + 1;
 	end->fin = seq;
 	other->fin = seq;
 	return true;
@@ -86,8 +86,8 @@ __noinline int pc_snat_fin_state(struct __sk_buff *skb, const struct pc_flow *fl
 	__s32 past;
 	__u32 ack;
 
-	if (!flow || !end || !(flow->tcp_flags & PC_TCP_ACK) ||
-	    bpf_skb_load_bytes(skb, flow->l4 + PC_TCP_ACK_AT, &ack, sizeof(ack)))
+	if (!flow || !end || !(flow->packet.tcp_flags & PC_TCP_ACK) ||
+	    bpf_skb_load_bytes(skb, flow->packet.l4 + PC_TCP_ACK_AT, &ack, sizeof(ack)))
 		return state;
 	past = bpf_ntohl(ack) - end->fin;
 	if (!past)
@@ -103,19 +103,19 @@ static __always_inline __u32 pc_snat_next(struct __sk_buff *skb, const struct pc
 					  const struct pc_snat_entry *end, __u32 was, bool is_reply)
 {
 	__u32 news = pc_ct_news(flow, is_reply) & ~PC_CT_FIN_DST, state = was | news;
-	bool is_reset = flow->tcp_flags & PC_TCP_RST;
+	bool is_reset = flow->packet.tcp_flags & PC_TCP_RST;
 
 	if (flow->t.proto != IPPROTO_TCP)
 		return is_reply                 ? state | PC_SNAT_ANSWERED
 		       : was & PC_SNAT_ANSWERED ? state | PC_SNAT_ESTABLISHED
 						: state;
-	if (!is_reply && flow->opens && was & (PC_CT_RESET | PC_CT_FINS))
+	if (!is_reply && flow->packet.opens && was & (PC_CT_RESET | PC_CT_FINS))
 		return pc_snat_is_closed(was) ? news : news | (was & PC_SNAT_ESTABLISHED);
 	if (!is_reset)
 		state &= ~PC_CT_RESET;
 	if (is_reply)
 		return is_reset ? state : state | PC_SNAT_ANSWERED;
-	if (was & PC_SNAT_ANSWERED && !is_reset && !(flow->tcp_flags & PC_TCP_SYN))
+	if (was & PC_SNAT_ANSWERED && !is_reset && !(flow->packet.tcp_flags & PC_TCP_SYN))
 		state |= PC_SNAT_ESTABLISHED;
 	return was & PC_SNAT_FIN_SEEN ? pc_snat_fin_state(skb, flow, end, state) : state;
 }
@@ -144,8 +144,8 @@ static __always_inline bool pc_snat_touch(struct __sk_buff *skb, const struct pc
 {
 	__u32 was = end->state & ~PC_SNAT_TAKING;
 	__u32 then = pc_snat_next(skb, flow, end, was, is_reply);
-	bool is_fin = is_reply && flow->t.proto == IPPROTO_TCP && flow->tcp_flags & PC_TCP_FIN &&
-		      !(was & PC_CT_FIN_DST);
+	bool is_fin = is_reply && flow->t.proto == IPPROTO_TCP &&
+		      flow->packet.tcp_flags & PC_TCP_FIN && !(was & PC_CT_FIN_DST);
 	__u64 expires = flow->now + pc_snat_idle(flow, then);
 	struct pc_snat_entry *other;
 

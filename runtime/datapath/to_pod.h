@@ -26,7 +26,8 @@ static __always_inline bool pc_is_from_node(const struct __sk_buff *skb, const s
 {
 	if (skb->ingress_ifindex)
 		return false;
-	return skb->sk || !(flow->fragment || (parsed && flow->ethertype == ETH_P_IPV6));
+	return skb->sk ||
+	       !(flow->packet.fragment || (parsed && flow->packet.ethertype == ETH_P_IPV6));
 }
 
 /* Whether the node's packet opens a connection that the pod may answer. An answer of the node (a
@@ -36,10 +37,11 @@ static __always_inline bool pc_is_from_node(const struct __sk_buff *skb, const s
 static __always_inline bool pc_node_opens(struct __sk_buff *skb, const struct pc_flow *flow)
 {
 	if (pc_is_icmp(&flow->t))
-		return flow->opens && flow->t.sub == PC_SUB_NONE;
-	if (flow->opens || (flow->t.proto != IPPROTO_TCP && flow->t.proto != IPPROTO_SCTP))
+		return flow->packet.opens && flow->t.sub == PC_SUB_NONE;
+	if (flow->packet.opens || (flow->t.proto != IPPROTO_TCP && flow->t.proto != IPPROTO_SCTP))
 		return true;
-	return !(flow->tcp_flags & (PC_TCP_SYN | PC_TCP_RST)) && pc_node_has_opened(skb, flow);
+	return !(flow->packet.tcp_flags & (PC_TCP_SYN | PC_TCP_RST)) &&
+	       pc_node_has_opened(skb, flow);
 }
 
 /* The node continues a connection under another policy. Without the pod's present device and MAC in
@@ -68,14 +70,14 @@ static __always_inline bool pc_is_to_ask_again(const struct pc_ct_match *match, 
  * connection that the pod opened keeps its epoch: the node's reply says nothing about the pod's
  * policy.
  */
-static __always_inline enum drop_reason pc_to_pod_from_node(struct __sk_buff *skb,
-							    struct pc_flow *flow, __u32 slot)
+static __always_inline int pc_to_pod_from_node(struct __sk_buff *skb, struct pc_flow *flow,
+					       __u32 slot)
 {
 	struct pc_ct_match match;
 	enum drop_reason reason;
-	int error;
+	int step;
 
-	if (flow->fragment == PC_FRAG_LATER) {
+	if (flow->packet.fragment == PC_FRAG_LATER) {
 		if (slot & PC_STATE_SERVICES && pc_frag_first(flow))
 			return pc_nat_follow(skb, flow, true);
 		return PC_PASS;
@@ -85,13 +87,13 @@ static __always_inline enum drop_reason pc_to_pod_from_node(struct __sk_buff *sk
 		reason = pc_from_service(skb, flow, &match, true);
 		if (reason)
 			return reason;
-		if (flow->frag_backend)
+		if (flow->action.frag_backend)
 			pc_frag_passed(flow);
 	}
 	if (match.at.ct && pc_is_to_ask_again(&match, slot)) {
 		pc_endpoints_of(flow);
 		if (flow->dst.ifindex == skb->ifindex && !pc_is_pod(&flow->src)) {
-			flow->entry = PC_ENTRY_RENEW;
+			flow->action.entry = PC_ENTRY_RENEW;
 			return pc_ask_own_node(skb, flow, slot);
 		}
 	}
@@ -102,8 +104,8 @@ static __always_inline enum drop_reason pc_to_pod_from_node(struct __sk_buff *sk
 		return PC_PASS;
 	}
 	if (slot & PC_STATE_SERVICES && pc_is_icmp_error(flow)) {
-		error = pc_error(skb, flow, PC_BY_OTHERS);
-		return error == PC_UNRELATED ? PC_PASS : error;
+		step = pc_error(skb, flow, PC_BY_OTHERS);
+		return step == PC_STEP_OTHER ? PC_PASS : step;
 	}
 	if (!pc_node_opens(skb, flow))
 		return PC_PASS;
@@ -131,17 +133,17 @@ static __always_inline enum drop_reason pc_to_pod_known(struct __sk_buff *skb, s
 	return PC_PASS;
 }
 
-static __always_inline enum drop_reason pc_to_pod_forwarded(struct __sk_buff *skb,
-							    struct pc_flow *flow, __u32 slot)
+static __always_inline int pc_to_pod_forwarded(struct __sk_buff *skb, struct pc_flow *flow,
+					       __u32 slot)
 {
 	struct pc_ct_match match = {};
 	enum drop_reason reason;
 	bool was_node = false;
-	int error;
+	int step;
 
-	if (flow->fragment == PC_FRAG_FIRST && pc_first_detours(flow) && !flow->src.ifindex)
-		return flow->dst.ifindex == skb->ifindex ? PC_DROP_FRAGMENT : PC_DROP_NOT_FOR_POD;
-	if (flow->fragment != PC_FRAG_LATER &&
+	if (flow->packet.fragment == PC_FRAG_FIRST && pc_first_detours(flow) && !flow->src.ifindex)
+		return flow->dst.ifindex == skb->ifindex ? PC_STEP_REASSEMBLE : PC_DROP_NOT_FOR_POD;
+	if (flow->packet.fragment != PC_FRAG_LATER &&
 	    !(slot & PC_STATE_SERVICES && pc_is_icmp_error(flow)))
 		match = pc_ct_find(flow);
 	/* The node's own connection, continued by an external host, or by a pod that has the node's
@@ -166,15 +168,15 @@ static __always_inline enum drop_reason pc_to_pod_forwarded(struct __sk_buff *sk
 		return reason;
 	if (flow->dst.ifindex != skb->ifindex)
 		return PC_DROP_NOT_FOR_POD;
-	if (flow->fragment == PC_FRAG_LATER)
+	if (flow->packet.fragment == PC_FRAG_LATER)
 		return pc_nat_follow(skb, flow, true);
 	if (pc_is_icmp_error(flow)) {
-		error = pc_error(skb, flow, PC_BY_OTHERS);
-		if (error != PC_UNRELATED)
-			return error;
+		step = pc_error(skb, flow, PC_BY_OTHERS);
+		if (step != PC_STEP_OTHER)
+			return step;
 	}
 	if (match.at.ct) {
-		flow->entry = PC_ENTRY_RENEW;
+		flow->action.entry = PC_ENTRY_RENEW;
 		if (match.is_reply)
 			pc_flow_turn(flow);
 		return pc_ask_again(skb, flow, &match, slot);
@@ -182,7 +184,7 @@ static __always_inline enum drop_reason pc_to_pod_forwarded(struct __sk_buff *sk
 	return was_node ? pc_ask_policy(skb, slot) : pc_ask_new(skb, flow, slot);
 }
 
-static __always_inline enum drop_reason pc_to_pod_frame(struct __sk_buff *skb, struct pc_flow *flow)
+static __always_inline int pc_to_pod_frame(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	enum drop_reason reason = pc_parse(skb, flow);
 	bool from_node = pc_is_from_node(skb, flow, reason);
@@ -190,8 +192,8 @@ static __always_inline enum drop_reason pc_to_pod_frame(struct __sk_buff *skb, s
 
 	if (reason)
 		return from_node ? PC_PASS : reason;
-	if (flow->ethertype == ETH_P_ARP || (from_node && (pc_is_nd(flow) || pc_is_mld(flow))) ||
-	    pc_is_heard_on_link(flow))
+	if (flow->packet.ethertype == ETH_P_ARP ||
+	    (from_node && (pc_is_nd(flow) || pc_is_mld(flow))) || pc_is_heard_on_link(flow))
 		return PC_PASS;
 	slot = pc_generation(flow);
 	if (from_node)

@@ -17,9 +17,6 @@
 #include "related.h"
 #include "route_map.h"
 
-/* The return value for an unknown connection; other values are reasons. */
-#define PC_ROUTE_NEW -1
-
 /* Stores the entries of a new connection, under the translated tuple. */
 __noinline int pc_route_open(struct pc_flow *flow)
 {
@@ -76,12 +73,12 @@ __noinline int pc_route_known(struct __sk_buff *skb, struct pc_flow *flow)
 	match = pc_ct_find(flow);
 	ct = match.at.ct;
 	if (!ct || match.is_reply || !(ct->state & PC_CT_PRE_NAT) || !pc_is_routed(ct))
-		return PC_ROUTE_NEW;
+		return PC_STEP_NEW;
 	backend = pc_nat_backend(ct->src.nat.backend, flow->t.proto);
 	if (!backend)
-		return PC_ROUTE_NEW;
+		return PC_STEP_NEW;
 	if (pc_addr_eq(&backend->addr, &flow->t.saddr))
-		return PC_DROP_HAIRPIN;
+		return PC_STEP_HAIRPIN;
 	match.is_fresh = ct->epoch == flow->epoch;
 	pc_tuple_translate(flow, backend, ct->src.nat.backend, ct->src.nat.port);
 	pc_endpoints_of(flow);
@@ -91,7 +88,7 @@ __noinline int pc_route_known(struct __sk_buff *skb, struct pc_flow *flow)
 		pc_tuple_pre_nat(&flow->t, &flow->nat);
 		flow->nat.backend = 0;
 		flow->is_kept = match.at.is_kept;
-		return PC_ROUTE_NEW;
+		return PC_STEP_NEW;
 	}
 	return pc_nat_to_backend(skb, flow);
 }
@@ -110,7 +107,7 @@ __noinline int pc_route_device(struct __sk_buff *skb, struct pc_flow *flow)
 		if (!pc_is_uplink(external, device))
 			return PC_DROP_NO_ROUTE;
 	}
-	flow->forward_to = device;
+	flow->action.forward_to = device;
 	return PC_PASS;
 }
 
@@ -121,7 +118,7 @@ static __always_inline int pc_route_error(struct __sk_buff *skb, struct pc_flow 
 	int error = pc_error(skb, flow, PC_BY_NODE);
 
 	if (error)
-		return error == PC_UNRELATED ? PC_DROP_UNRELATED : error;
+		return error == PC_STEP_OTHER ? PC_DROP_UNRELATED : error;
 	pc_endpoints_of(flow);
 	return pc_route_device(skb, flow);
 }
@@ -137,29 +134,28 @@ static __always_inline int pc_to_route_ip(struct __sk_buff *skb, struct pc_flow 
 					    */
 	if (word & PC_STATE_HOSTS)
 		return PC_DROP_NO_POLICY; /* the node's policy has not decided that endpoint */
-	if (flow->fragment)
+	if (flow->packet.fragment)
 		return PC_DROP_FRAGMENT;
 	if (!pc_l4_header(&flow->t) || (pc_is_icmp(&flow->t) && !pc_is_icmp_error(flow)))
 		return PC_DROP_NO_BACKEND;
 	if (!pc_is_own_node(flow->t.family, &flow->t.saddr))
 		return PC_DROP_SPOOFED_IP;
 	flow->client = PC_CLIENT_NODE;
-	flow->partial = pc_partial_of(skb, flow);
-	if (flow->partial == PC_PARTIAL_WRONG)
+	flow->packet.partial = pc_partial_of(skb, flow);
+	if (flow->packet.partial == PC_PARTIAL_WRONG)
 		return PC_DROP_MALFORMED;
 	if (pc_is_icmp_error(flow))
 		return pc_route_error(skb, flow);
 	if (pc_is_hairpin(&flow->t.daddr, flow->t.family))
-		return PC_DROP_HAIRPIN;
+		return PC_STEP_HAIRPIN;
 	then = pc_route_known(skb, flow);
-	if (then == PC_ROUTE_NEW)
+	if (then == PC_STEP_NEW)
 		then = pc_route_new(skb, flow, word);
 	return then ? then : pc_route_device(skb, flow);
 }
 
 /* Sets forward_to, unless the packet is dropped, or is a link-local protocol's. */
-static __always_inline enum drop_reason pc_to_route_frame(struct __sk_buff *skb,
-							  struct pc_flow *flow)
+static __always_inline int pc_to_route_frame(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	enum drop_reason reason = pc_parse(skb, flow);
 
@@ -173,6 +169,6 @@ static __always_inline enum drop_reason pc_to_route_frame(struct __sk_buff *skb,
 /* The hook's return value if the node itself is the chosen endpoint, or answers itself. */
 static __always_inline int pc_route_itself(struct __sk_buff *skb, struct pc_flow *flow)
 {
-	flow->reason = pc_hairpin_turn(skb, flow);
-	return flow->reason ? pc_verdict(flow->reason) : pc_route_in(skb);
+	flow->action.reason = pc_hairpin_turn(skb, flow);
+	return flow->action.reason ? pc_verdict(flow->action.reason) : pc_route_in(skb);
 }

@@ -41,18 +41,15 @@ static __always_inline int pc_tell_endpoint(struct __sk_buff *skb, const struct 
 	return bpf_redirect(skb->ifindex, BPF_F_INGRESS);
 }
 
-/* The return value for a packet that belongs to no Service. */
-#define PC_NO_SERVICE -1
-
 static __always_inline int pc_to_uplink_later(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	const struct pc_frag *first = pc_frag_first(flow);
 
 	if (!first || !(first->backend & PC_FRAG_REPLY))
-		return PC_NO_SERVICE;
+		return PC_STEP_OTHER;
 	if (!pc_answers_leave_here(pc_backend_of(first->backend & ~PC_FRAG_REPLY)))
-		flow->node = first->node;
-	flow->partial = pc_partial_of(skb, flow);
+		flow->action.node = first->node;
+	flow->packet.partial = pc_partial_of(skb, flow);
 	flow->client = PC_CLIENT_EXTERNAL;
 	return pc_nat_follow(skb, flow, true);
 }
@@ -60,16 +57,16 @@ static __always_inline int pc_to_uplink_later(struct __sk_buff *skb, struct pc_f
 static __always_inline int pc_to_uplink_error(struct __sk_buff *skb, struct pc_flow *flow,
 					      __u32 slot)
 {
-	int error = PC_SNAT_NOT;
+	int error = PC_STEP_OTHER;
 
 	if (slot & PC_STATE_SNAT)
 		error = pc_snat_error_out(skb, flow);
-	if (error != PC_SNAT_NOT)
+	if (error != PC_STEP_OTHER)
 		return error;
 	if (slot & PC_STATE_SERVICES) {
-		flow->partial = pc_partial_of(skb, flow);
+		flow->packet.partial = pc_partial_of(skb, flow);
 		error = pc_error(skb, flow, PC_BY_OTHERS);
-		if (error > PC_PASS)
+		if (error && error != PC_STEP_OTHER)
 			return error;
 		if (!error)
 			flow->client = PC_CLIENT_EXTERNAL;
@@ -83,15 +80,15 @@ static __always_inline int pc_to_uplink_service(struct __sk_buff *skb, struct pc
 	struct pc_ct *ct = match->at.ct;
 
 	if (!ct || !(ct->state & PC_CT_NAT) || ct->src.ifindex || ct->state & PC_CT_FAR)
-		return PC_NO_SERVICE;
+		return PC_STEP_OTHER;
 	if (ct->state & PC_CT_PRE_NAT)
 		return PC_DROP_SPOOFED_IP; /* only this hook writes the Service's source */
 	if (!match->is_reply)
-		return PC_NO_SERVICE;
+		return PC_STEP_OTHER;
 	if (pc_is_tunnel_port(flow->t.proto, ct->dst.nat.port))
 		return PC_DROP_TUNNEL_PORT; /* the client's port, from here on */
 	if (pc_answer_is_too_big(skb, flow, ct))
-		return PC_DROP_TOO_BIG;
+		return PC_STEP_TELL_SIZE;
 	flow->client = PC_CLIENT_EXTERNAL;
 	return pc_to_external(skb, flow, ct);
 }
@@ -103,16 +100,16 @@ static __always_inline int pc_to_uplink_whole(struct __sk_buff *skb, struct pc_f
 					      __u32 slot)
 {
 	struct pc_ct_match match;
-	int then = PC_NO_SERVICE;
+	int then = PC_STEP_OTHER;
 
-	if (flow->fragment == PC_FRAG_LATER)
+	if (flow->packet.fragment == PC_FRAG_LATER)
 		return slot & PC_STATE_SERVICES ? pc_to_uplink_later(skb, flow) : then;
 	if (!(slot & PC_STATE_SERVICES) && !skb->ingress_ifindex)
 		return then;
 	match = pc_ct_find(flow);
 	if (slot & PC_STATE_SERVICES)
 		then = pc_to_uplink_service(skb, flow, &match);
-	if (then == PC_NO_SERVICE && match.at.ct && pc_out_teaches(skb, flow, &match) &&
+	if (then == PC_STEP_OTHER && match.at.ct && pc_out_teaches(skb, flow, &match) &&
 	    (!(slot & PC_STATE_SNAT) || pc_snat_is_except(flow->t.family, &flow->t.daddr)))
 		pc_out_learn(skb, flow, match.at.ct, match.is_reply);
 	return then;
@@ -136,8 +133,7 @@ static __always_inline int pc_to_uplink_asked(struct __sk_buff *skb, struct pc_f
 	return reason ? reason : pc_ask_policy(skb, slot);
 }
 
-static __always_inline enum drop_reason pc_to_uplink_frame(struct __sk_buff *skb,
-							   struct pc_flow *flow)
+static __always_inline int pc_to_uplink_frame(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	enum drop_reason reason = pc_parse(skb, flow);
 	int then;
@@ -152,17 +148,17 @@ static __always_inline enum drop_reason pc_to_uplink_frame(struct __sk_buff *skb
 	slot = pc_generation(flow);
 	if (slot & PC_STATE_HOSTS && !reason) {
 		then = pc_host_decides(skb, flow, PC_HOST_OUT, slot);
-		if (then == PC_THEN_DECIDE)
+		if (then == PC_STEP_DECIDE)
 			return pc_to_uplink_asked(skb, flow, slot);
 		if (then)
 			return then;
 	}
 	if (reason)
 		return pc_to_uplink_odd(flow, slot, reason);
-	if (flow->fragment != PC_FRAG_LATER && pc_is_icmp_error(flow))
+	if (flow->packet.fragment != PC_FRAG_LATER && pc_is_icmp_error(flow))
 		return pc_to_uplink_error(skb, flow, slot);
 	then = pc_to_uplink_whole(skb, flow, slot);
-	if (then == PC_NO_SERVICE)
+	if (then == PC_STEP_OTHER)
 		then = slot & PC_STATE_SNAT ? pc_snat_out(skb, flow) : PC_PASS;
 	return then;
 }

@@ -24,10 +24,11 @@
 static __always_inline enum drop_reason pc_take_hop(struct __sk_buff *skb,
 						    const struct pc_flow *flow)
 {
-	__be16 was = bpf_htons(flow->hop_limit << 8 | flow->t.proto), is = was - bpf_htons(0x0100);
-	__u8 left = flow->hop_limit - 1;
+	__be16 was = bpf_htons(flow->packet.hop_limit << 8 | flow->t.proto),
+	       is = was - bpf_htons(0x0100);
+	__u8 left = flow->packet.hop_limit - 1;
 
-	if (flow->hop_limit <= 1)
+	if (flow->packet.hop_limit <= 1)
 		return PC_DROP_HOP_LIMIT;
 	if (flow->t.family == PC_IPV6)
 		return bpf_skb_store_bytes(skb, PC_IP6_HOP_AT, &left, 1, 0) ? PC_DROP_MALFORMED
@@ -38,7 +39,7 @@ static __always_inline enum drop_reason pc_take_hop(struct __sk_buff *skb,
 	return PC_PASS;
 }
 
-/* Sets flow->mtu if the packet does not fit the tunnel, and its
+/* Sets flow->action.mtu if the packet does not fit the tunnel, and its
  * sender wants to be told; otherwise the outer packet is fragmented.
  * Later fragments of a datagram are as large as its first.
  */
@@ -48,17 +49,17 @@ static __always_inline bool pc_is_too_big(struct __sk_buff *skb, struct pc_flow 
 	__be16 word;
 	long fits = bpf_check_mtu(skb, tunnel, &mtu, 0, BPF_MTU_CHK_SEGS);
 
-	if (fits <= BPF_MTU_CHK_RET_SUCCESS || flow->fragment == PC_FRAG_LATER)
+	if (fits <= BPF_MTU_CHK_RET_SUCCESS || flow->packet.fragment == PC_FRAG_LATER)
 		return false;
 	if (flow->t.family == PC_IPV4 &&
 	    (bpf_skb_load_bytes(skb, PC_IP4_FRAGMENT_AT, &word, sizeof(word)) ||
 	     !(word & bpf_htons(PC_IP4_WHOLE))))
 		return false;
-	flow->mtu = mtu;
+	flow->action.mtu = mtu;
 	return true;
 }
 
-/* Sets forward_to for a packet to flow->node. UDP over IPv6 needs a checksum.
+/* Sets forward_to for a packet to flow->action.node. UDP over IPv6 needs a checksum.
  */
 __noinline int pc_into_tunnel(struct __sk_buff *skb, struct pc_flow *flow, __u32 network)
 {
@@ -70,12 +71,12 @@ __noinline int pc_into_tunnel(struct __sk_buff *skb, struct pc_flow *flow, __u32
 
 	if (!flow || !external || !external->tunnel)
 		return PC_DROP_NO_NODE;
-	node = pc_node_of(flow->node);
+	node = pc_node_of(flow->action.node);
 	if (!node)
 		return PC_DROP_NO_NODE;
 	if (network == PC_VNI_REQUEST) { /* an answer was routed, which checked its size */
 		if (pc_is_too_big(skb, flow, external->tunnel))
-			return PC_DROP_TOO_BIG;
+			return PC_STEP_TELL_SIZE;
 		reason = pc_take_hop(skb, flow);
 		if (reason)
 			return reason;
@@ -90,7 +91,7 @@ __noinline int pc_into_tunnel(struct __sk_buff *skb, struct pc_flow *flow, __u32
 	}
 	if (bpf_skb_set_tunnel_key(skb, &key, PC_TUNNEL_KEY, flags))
 		return PC_DROP_NO_NODE;
-	flow->forward_to = external->tunnel;
+	flow->action.forward_to = external->tunnel;
 	return PC_PASS;
 }
 

@@ -32,7 +32,8 @@ static __always_inline bool pc_way_source(struct __sk_buff *skb, const struct pc
 	__be16 ports[2] = {};
 
 	fib->l4_protocol = flow->t.proto;
-	if (pc_fib_has_ports(flow) && bpf_skb_load_bytes(skb, flow->l4, ports, sizeof(ports)))
+	if (pc_fib_has_ports(flow) &&
+	    bpf_skb_load_bytes(skb, flow->packet.l4, ports, sizeof(ports)))
 		return false;
 	fib->sport = ports[0];
 	fib->dport = ports[1];

@@ -36,21 +36,21 @@ static __always_inline bool pc_xdp_needs_nothing(const struct pc_flow *flow,
 	       ct->state & PC_CT_TRIED;
 }
 
-/* Whether the packet belongs to a connection with another node, in that direction; sets flow->node.
- * Under host policy only tc sees all packets that the policy may concern.
+/* Whether the packet belongs to a connection with another node, in that direction; sets
+ * flow->action.node. Under host policy only tc sees all packets that the policy may concern.
  */
 static __always_inline bool pc_xdp_known(struct pc_flow *flow, bool is_reply)
 {
 	__u32 word = pc_generation(flow);
-	const struct pc_snat_conf *masq = word & PC_STATE_SNAT ? pc_snat_now() : 0;
+	const struct pc_snat_conf *snat = word & PC_STATE_SNAT ? pc_snat_now() : 0;
 	struct pc_ct_match match;
 	const struct pc_backend *backend;
 	struct pc_ct *ct;
 
 	if (!(word & PC_STATE_SERVICES) || word & PC_STATE_HOSTS ||
-	    (masq && pc_snat_is_port(masq, flow->t.dport)))
+	    (snat && pc_snat_is_port(snat, flow->t.dport)))
 		return false;
-	if (flow->t.proto == IPPROTO_TCP && (flow->tcp_flags & PC_XDP_FLAGS) != PC_TCP_ACK)
+	if (flow->t.proto == IPPROTO_TCP && (flow->packet.tcp_flags & PC_XDP_FLAGS) != PC_TCP_ACK)
 		return false;
 	match = pc_ct_find(flow);
 	ct = match.at.ct;
@@ -63,7 +63,7 @@ static __always_inline bool pc_xdp_known(struct pc_flow *flow, bool is_reply)
 	backend = pc_backend_of(ct->src.nat.backend);
 	if (!backend || backend->state & PC_BACKEND_CLOSED || !pc_xdp_needs_nothing(flow, &match))
 		return false;
-	flow->node = ct->src.node;
+	flow->action.node = ct->src.node;
 	return true;
 }
 

@@ -60,7 +60,7 @@ static __always_inline bool pc_xdp_parse_l4(const void *l4, const void *end, str
 			return false;
 		flow->t.sport = tcp->source;
 		flow->t.dport = tcp->dest;
-		flow->tcp_flags = ((const __u8 *)l4)[PC_TCP_FLAGS_AT];
+		flow->packet.tcp_flags = ((const __u8 *)l4)[PC_TCP_FLAGS_AT];
 		check = tcp->check;
 	} else {
 		if (l4 + sizeof(*udp) > end || bpf_ntohs(udp->len) != length)
@@ -92,7 +92,7 @@ static __always_inline bool pc_xdp_parse_ip4(const void *data, const void *end,
 	flow->t.proto = ip->protocol;
 	flow->t.saddr.word[0] = ip->saddr;
 	flow->t.daddr.word[0] = ip->daddr;
-	flow->hop_limit = ip->ttl;
+	flow->packet.hop_limit = ip->ttl;
 	frame->traffic = ip->tos;
 	frame->is_padded = ETH_HLEN + total != frame->length;
 	if (flow->t.proto != IPPROTO_TCP && flow->t.proto != IPPROTO_UDP)
@@ -115,7 +115,7 @@ static __always_inline bool pc_xdp_parse_ip6(const void *data, const void *end,
 	flow->t.proto = ip->nexthdr;
 	__builtin_memcpy(&flow->t.saddr, &ip->saddr, sizeof(flow->t.saddr));
 	__builtin_memcpy(&flow->t.daddr, &ip->daddr, sizeof(flow->t.daddr));
-	flow->hop_limit = ip->hop_limit;
+	flow->packet.hop_limit = ip->hop_limit;
 	frame->traffic = ip->priority << 4 | ip->flow_lbl[0] >> 4;
 	frame->is_padded = ETH_HLEN + sizeof(*ip) + length != frame->length;
 	if (flow->t.proto != IPPROTO_TCP && flow->t.proto != IPPROTO_UDP)
@@ -133,8 +133,8 @@ static __always_inline bool pc_xdp_parse(const void *data, const void *end, cons
 	if (data + sizeof(*eth) > end || (mac && !pc_mac_eq(eth->h_dest, mac)))
 		return false;
 	frame->length = end - data;
-	flow->ethertype = bpf_ntohs(eth->h_proto);
-	if (flow->ethertype == ETH_P_IP)
+	flow->packet.ethertype = bpf_ntohs(eth->h_proto);
+	if (flow->packet.ethertype == ETH_P_IP)
 		return pc_xdp_parse_ip4(data, end, flow, frame);
-	return flow->ethertype == ETH_P_IPV6 && pc_xdp_parse_ip6(data, end, flow, frame);
+	return flow->packet.ethertype == ETH_P_IPV6 && pc_xdp_parse_ip6(data, end, flow, frame);
 }

@@ -73,10 +73,10 @@ static __always_inline int pc_xdp_answer(struct xdp_md *ctx, const struct pc_xdp
 		headers = PC_OUTER6;
 		is_inside = pc_xdp_inside(data, end, PC_OUTER6, &flow, &frame);
 	}
-	if (!is_inside || flow.hop_limit <= 1 || !pc_xdp_known(&flow, true))
+	if (!is_inside || flow.packet.hop_limit <= 1 || !pc_xdp_known(&flow, true))
 		return XDP_PASS;
 	sender = pc_xdp_sender(ctx, outer);
-	if (!sender || !pc_is_same_node(flow.node, sender))
+	if (!sender || !pc_is_same_node(flow.action.node, sender))
 		return XDP_PASS;
 	fib.l4_protocol = flow.t.proto;
 	fib.sport = flow.t.sport;

@@ -127,10 +127,11 @@ static __always_inline int pc_xdp_request(struct xdp_md *ctx, const struct pc_xd
 	const struct pc_node_end *node;
 	int then;
 
-	if (flow->hop_limit <= 1 || !pc_xdp_known(flow, false) || !external || !external->tunnel ||
+	if (flow->packet.hop_limit <= 1 || !pc_xdp_known(flow, false) || !external ||
+	    !external->tunnel ||
 	    bpf_check_mtu(ctx, external->tunnel, &mtu, 0, 0) != BPF_MTU_CHK_RET_SUCCESS)
 		return XDP_PASS;
-	node = pc_node_of(flow->node);
+	node = pc_node_of(flow->action.node);
 	if (!node || (node->end_family == PC_IPV6 && (frame->is_padded || !frame->is_summed)))
 		return XDP_PASS;
 	way.family = node->end_family;

@@ -18,11 +18,11 @@ from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.layout import Field, StructLayout
 
 _INT, _PTR, _ARRAY, _STRUCT, _UNION, _ENUM, _FWD = range(1, 8)
-_VAR = 14
+_VAR, _DATASEC = 14, 15
 _MODIFIERS = (8, 9, 10, 11, 18)  # typedef, volatile, const, restrict, type tag
 # The bytes behind a type's header: a fixed part, and a part per member.
 _FIXED = {_INT: 4, _ARRAY: 12, _VAR: 4, 17: 4}
-_EACH = {_STRUCT: 12, _UNION: 12, _ENUM: 8, 13: 8, 15: 12, 19: 12}
+_EACH = {_STRUCT: 12, _UNION: 12, _ENUM: 8, 13: 8, _DATASEC: 12, 19: 12}
 _BIG_ENDIAN = ("__be16", "__be32", "__be64")  # typedefs of <linux/types.h>
 
 
@@ -75,15 +75,11 @@ class Btf:
             raise InputError("a map has other keys or values", "compile the bundle again")
         return self._layout(found)
 
-    def map_types(self, name: str) -> tuple[int, int]:
-        """The numbers of the types of a map's keys and values, as the object declares them."""
-        (variable,) = (each for each in self._types if each.kind == _VAR and each.name == name)
-        members = self._types[variable.size_or_type].extra
-        found = {}
-        for at in range(0, len(members), 12):
-            member, ident, _ = struct.unpack_from("=III", members, at)
-            found[_string(self._strings, member)] = self._types[ident].size_or_type
-        return found["key"], found["value"]
+    def map_names(self) -> frozenset[str]:
+        """The maps that the object declares."""
+        members = self._find(_DATASEC, ".maps").extra
+        ids = (struct.unpack_from("=I", members, at)[0] for at in range(0, len(members), 12))
+        return frozenset(self._types[ident].name for ident in ids)
 
     def _layout(self, found: _Type) -> StructLayout:
         fields: dict[str, Field] = {}

@@ -22,8 +22,8 @@ NEW = "new TCP", "new Service TCP"
 PARTS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     "whether a checksum is left to the device": (
         "from_pod.h",
-        "flow->partial = pc_partial_of(skb, flow);",
-        "flow->partial = PC_PARTIAL_NOT;",
+        "flow->packet.partial = pc_partial_of(skb, flow);",
+        "flow->packet.partial = PC_PARTIAL_NOT;",
         KNOWN,
     ),
     "the receiver's MTU": (
@@ -41,9 +41,9 @@ PARTS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     ),
     "handing over (bpf_redirect_peer)": (
         "hooks.bpf.c",
-        "\t\treturn TC_ACT_REDIRECT;\n\tif (flow->forward_to)\n"
-        "\t\treturn bpf_redirect_peer(flow->forward_to, 0);",
-        "\t\treturn TC_ACT_REDIRECT;\n\tif (flow->forward_to)\n\t\treturn TC_ACT_REDIRECT;",
+        "\t\treturn TC_ACT_REDIRECT;\n\tif (flow->action.forward_to)\n"
+        "\t\treturn bpf_redirect_peer(flow->action.forward_to, 0);",
+        "\t\treturn TC_ACT_REDIRECT;\n\tif (flow->action.forward_to)\n\t\treturn TC_ACT_REDIRECT;",
         KNOWN,
     ),
     "the entry's state and time": (

@@ -229,7 +229,10 @@ class CodeLemma:
             return
         domain, allowed = self.runs.domain, self.policy.is_allowed
         all_of, no = self._words.all_of, domain.no
-        result, reason = domain.truncate(end.result, 32, 64), self._left_in_flow(end, "reason")
+        result, reason = (
+            domain.truncate(end.result, 32, 64),
+            self._left_in_flow(end, "action.reason"),
+        )
         passes, drops = (self._words.equal(result, each) for each in (PASSES, DROPS))
         said = {name: self._words.equal(reason, each) for name, each in self._reasons.items()}
         denied, full = said["PC_DROP_POLICY"], said["PC_DROP_CT_FULL"]
@@ -253,7 +256,7 @@ class CodeLemma:
     def _is_changed(self, end: Ended) -> Truth:
         """A field of the flow other than the reason differs from what the hook stored."""
         btf, region = self.runs.source.btf, MapValue(SCRATCH, 0)
-        place = btf.place("pc_flow", "reason")
+        place = btf.place("pc_flow", "action.reason")
         after = end.state.memory[region]
         assert isinstance(after, UnknownMemory), "the scratch is"
         own = range(place.offset, place.offset + btf.size(place.type))

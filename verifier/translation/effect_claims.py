@@ -38,7 +38,9 @@ class EffectClaims:
     def may_be_limited(self) -> Truth:
         """The connection is new and allowed, and a rule that allowed it has a limit."""
         a = self._words
-        is_new = a.domain.compare(Cmp.EQ, self.runs.field("entry"), INSERT, self._bits_of("entry"))
+        is_new = a.domain.compare(
+            Cmp.EQ, self.runs.field("action.entry"), INSERT, self._bits_of("action.entry")
+        )
         return a.all_of(is_new, self.policy.is_allowed, self._asks(EffectBits.LIMIT))
 
     @cached_property

@@ -69,7 +69,7 @@ class PolicyRuns:
             family=self._word("t.family", 8),
             number=self._word("t.proto", 8),
             port=self.domain.zero_extend(self.domain.swap(self.field("t.dport"), 16), 16, 32),
-            icmp=self._word("icmp", 16),
+            icmp=self._word("packet.icmp", 16),
             saddr=self._address("t.saddr"),
             daddr=self._address("t.daddr"),
         )

@@ -52,7 +52,7 @@ class TailCallClaims:
             yield Claim("it goes on as another program", guard)
             return
         index = domain.truncate(call.index, 32, 64)
-        slot = domain.zero_extend(self.runs.field("slot"), 8, 32)
+        slot = domain.zero_extend(self.runs.field("action.slot"), 8, 32)
         elsewhere = domain.no(domain.equal(index, slot, 32))
         yield Claim("it goes on as another policy", domain.both(guard, elsewhere))
         is_due = domain.both(self.policy.is_probe, self.policy.is_allowed)
@@ -65,7 +65,7 @@ class TailCallClaims:
         domain, guard = self.runs.domain, end.guard.term()
         allowed = domain.both(guard, self.policy.is_allowed)
         yield Claim("it resets what is allowed", allowed)
-        opens = domain.no(domain.equal(self.runs.field("opens"), 0, 8))
+        opens = domain.no(domain.equal(self.runs.field("packet.opens"), 0, 8))
         yield Claim("it resets what opens a connection", domain.both(guard, opens))
         opener = self.runs.field("opener")
         unsure = domain.any_of(
@@ -80,7 +80,7 @@ class TailCallClaims:
         proto = self.runs.field("t.proto")
         has_opening = domain.any_of(domain.equal(proto, each, 8) for each in WITH_OPENING)
         yield Claim("it resets what is no connection", domain.both(guard, domain.no(has_opening)))
-        place, size = self._place("reason")
+        place, size = self._place("action.reason")
         reason = self.runs.source.btf.enumerators("drop_reason")["PC_DROP_POLICY"]
         said = {place + n: reason >> 8 * n & 0xFF for n in range(size)}
         wrong = domain.any_of(self._differs(end, said))
@@ -114,8 +114,8 @@ class TailCallClaims:
     def _echo(self) -> Mapping[int, Bits]:
         """An echo reply becomes the request."""
         domain, words = self.runs.domain, Words(self.runs.domain)
-        at, size = self._place("icmp")
-        value: Bits = self.runs.field("icmp")
+        at, size = self._place("packet.icmp")
+        value: Bits = self.runs.field("packet.icmp")
         family, proto = (
             domain.zero_extend(self.runs.field(name), 8, 32) for name in ("t.family", "t.proto")
         )

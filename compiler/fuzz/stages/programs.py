@@ -267,7 +267,7 @@ class FlowWriter:
         names = (
             "t.saddr", "t.daddr", "t.sport", "t.dport", "t.family", "t.proto", "src.id", "dst.id",
             "src.ifindex", "dst.ifindex", "src.flags", "dst.flags", "now", "second", "epoch",
-            "icmp", "opens", "entry",
+            "packet.icmp", "packet.opens", "action.entry",
         )  # fmt: skip
         found = ((name, self.btf.place("pc_flow", name)) for name in names)
         return {name: (place.offset, place.size) for name, place in found}
@@ -296,8 +296,8 @@ class FlowWriter:
             "now": 1_000_000 + self._last,
             "second": 250,
             "epoch": 1,
-            "icmp": 0 if has_ports else value,
-            "opens": 1,
+            "packet.icmp": 0 if has_ports else value,
+            "packet.opens": 1,
         }
         out = bytearray(self.size)
         for name, given in fields.items():

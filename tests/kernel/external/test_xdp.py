@@ -324,10 +324,10 @@ def test_a_packet_to_a_snat_port_passes_to_tc(talks: Talks) -> None:
     uplink, seen = talks
     with bpf_syscall.obj_get(uplink.pins.map("pc_state")) as fd:
         (word,) = struct.unpack("=Q", bpf_syscall.map_lookup(fd, bytes(4), 8) or b"")
-    masq = struct.pack("=Q", word | 0x40000)
+    snat = struct.pack("=Q", word | 0x40000)
     for low, high, verdict in ((NODE_PORT, NODE_PORT, PASS), (NODE_PORT + 1, 65535, TX)):
         ports = struct.pack("=II", low, high)
-        with uplink.patched(0, masq, "pc_state"):
+        with uplink.patched(0, snat, "pc_state"):
             uplink.patch("pc_snat", 0, ports)
             for each in seen.values():
                 assert uplink.run(each.request)[0] == verdict

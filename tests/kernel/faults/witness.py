@@ -180,7 +180,7 @@ def _service(key: int) -> Mapping[str, int]:
         return {"t.proto": value & 0xFF}
     number = NUMBER_OF[Kind(kind)]
     if kind in (Kind.ICMP, Kind.ICMPV6):
-        return {"t.proto": number, "icmp": value}
+        return {"t.proto": number, "packet.icmp": value}
     return {"t.proto": number, "t.dport": int.from_bytes(value.to_bytes(2, "big"), "little")}
 
 

@@ -50,10 +50,10 @@ int k_pick(struct __sk_buff *skb)
 		return 1;
 	__builtin_memset(flow, 0, sizeof(*flow));
 	flow->t = query->t;
-	flow->opens = 1;
+	flow->packet.opens = 1;
 	flow->client = query->client;
 	answer->reason = pc_service_pick(skb, flow, pc_generation(flow));
-	answer->row = flow->nat.row;
+	answer->row = flow->nat.backend;
 	answer->backend = flow->t.daddr;
 	return 0;
 }

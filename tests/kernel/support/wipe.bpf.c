@@ -35,8 +35,8 @@ int wipe(struct __sk_buff *skb)
 	bpf_for_each_map_elem(&pc_place4_new, wipe_pc_place4_new, 0, 0);
 	bpf_for_each_map_elem(&pc_place6_new, wipe_pc_place6_new, 0, 0);
 	bpf_for_each_map_elem(&pc_node_ends, wipe_pc_node_ends, 0, 0);
-	bpf_for_each_map_elem(&pc_snat_place, wipe_pc_masq_place, 0, 0);
-	bpf_for_each_map_elem(&pc_snat_frag_place, wipe_pc_masq_frag_place, 0, 0);
+	bpf_for_each_map_elem(&pc_snat_place, wipe_pc_snat_place, 0, 0);
+	bpf_for_each_map_elem(&pc_snat_frag_place, wipe_pc_snat_frag_place, 0, 0);
 	bpf_for_each_map_elem(&pc_frag_place4, wipe_pc_frag_place4, 0, 0);
 	bpf_for_each_map_elem(&pc_frag_place6, wipe_pc_frag_place6, 0, 0);
 	return 0;

@@ -64,8 +64,8 @@ WRONG = {
     "a limit for everybody": (
         "limit", "effects.h", "effect->kinds & kind ?", "(effect->kinds | kind) ?"
     ),
-    "a limit of what goes on": ("limit", "limit.h", "flow->entry != PC_ENTRY_INSERT", "false"),
-    "a limit of the other bit": ("limit", "effects.h", "PC_EFFECT_LIMIT  2", "PC_EFFECT_LIMIT  1"),
+    "a limit of what goes on": ("limit", "limit.h", "flow->action.entry != PC_ENTRY_INSERT", "false"),
+    "a limit of the other bit": ("limit", "effects.h", "PC_EFFECT_LIMIT    2", "PC_EFFECT_LIMIT    1"),
     "events of everybody": (
         "log", "effects.h", "effect->kinds & kind ?", "(effect->kinds | kind) ?"
     ),
@@ -80,6 +80,13 @@ WRONG = {
     ),
 }  # fmt: skip
 """What is wrong -> whose program, the header, what stands there, and what in its place."""
+
+
+def test_each_fault_changes_code_that_is_there() -> None:
+    """Only slow tests apply most faults, so they would be the last to miss it."""
+    headers = objects.datapath_files()
+    counts = {fault: headers[f].decode().count(right) for fault, (_, f, right, _) in WRONG.items()}
+    assert counts == dict.fromkeys(WRONG, 1)
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ IN_HEADERS: dict[str, tuple[str, str, str]] = {
     "denied flows begin": (
         "policy_run.h",
         "if (!decision->allowed) {",
-        "if (!decision->allowed && flow->entry == PC_ENTRY_RENEW) {",
+        "if (!decision->allowed && flow->action.entry == PC_ENTRY_RENEW) {",
     ),
     "only one end is asked": (
         "policy_run.h",
@@ -54,7 +54,7 @@ IN_HEADERS: dict[str, tuple[str, str, str]] = {
     ),
     "another flow is left": (
         "policy_run.h",
-        "flow->reason = pc_conclude(flow, &decision);",
+        "flow->action.reason = pc_conclude(flow, &decision);",
         "flow->t.dport = 0;\n\tflow->reason = pc_conclude(flow, &decision);",
     ),
     "the tables are changed": (
@@ -83,9 +83,9 @@ IN_HEADERS: dict[str, tuple[str, str, str]] = {
 
 RESETS: dict[str, tuple[str, str]] = {
     "it resets what is allowed": ("!decision->allowed && pc_is_revoked", "pc_is_revoked"),
-    "it resets what opens a connection": (" && !flow->opens &&", " &&"),
+    "it resets what opens a connection": (" && !flow->packet.opens &&", " &&"),
     "it resets what the other end may have opened": (
-        "flow->opener != PC_OPENER_PROBE && ",
+        " && flow->opener != PC_OPENER_PROBE",
         "",
     ),
     "it resets what the policy does not know": ("rule != PC_RULE_FAIL_CLOSED", "rule != PC_RULES"),
