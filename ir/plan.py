@@ -196,7 +196,7 @@ class LookupPlan:
 
     `cell_words[i]` is the word of the rule diagram of the Decision IR's cell i (a leaf, or the root of a
     tree). `code_words` are the words that are emitted as code. `nodes` are the nodes of all trees, those
-    of addresses first. `told_apart` are the protocols whose ports, or types, the program reads.
+    of addresses first. `distinguished` are the protocols whose ports, or types, the program reads.
     `has_fans` is set if any of the words leads to a fan. `effects` are the effects of all rules
     together.
     """
@@ -209,7 +209,7 @@ class LookupPlan:
     endpoints: int
     cell_words: tuple[int, ...]
     code_words: tuple[int, ...]
-    told_apart: frozenset[Kind]
+    distinguished: frozenset[Kind]
     counters: Counters = Counters.BYTES
     has_fans: bool = False
     effects: EffectBits = EffectBits.NONE
@@ -259,7 +259,7 @@ class LookupPlan:
             "rules": _size(self.rules),
             "endpoints": self.endpoints,
             "code_words": list(self.code_words),
-            "told_apart": sorted(kind.name for kind in self.told_apart),
+            "told_apart": sorted(kind.name for kind in self.distinguished),
             "counters": self.counters.value,
         }
 

@@ -98,8 +98,8 @@ def _head(
 
 
 def _defines(plan: LookupPlan) -> str:
-    told = sum(1 << kind for kind in plan.told_apart)
-    names = ", ".join(kind.name for kind in sorted(plan.told_apart)) or "none"
+    told = sum(1 << kind for kind in plan.distinguished)
+    names = ", ".join(kind.name for kind in sorted(plan.distinguished)) or "none"
     effects = [f"#define PC_{bit.name}S 1" for bit in EffectBits if bit & plan.effects]
     return "\n".join(
         [

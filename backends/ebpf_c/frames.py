@@ -73,7 +73,7 @@ class Frames:
 
     directions: Mapping[Direction, Frame]
     nodes: tuple[Node, ...]
-    told_apart: frozenset[Kind]
+    distinguished: frozenset[Kind]
 
     @property
     def ids(self) -> dict[Direction, tuple[Sequence[int], Sequence[int]]]:

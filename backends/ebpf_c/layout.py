@@ -87,7 +87,7 @@ def lay_out(
         endpoints=ENDPOINTS,
         cell_words=trees.words,
         code_words=code,
-        told_apart=frames.told_apart,
+        distinguished=frames.distinguished,
         counters=counters,
         has_fans=trees.has_fans,
         effects=bits_of(verdicts.effects.values()),

@@ -36,7 +36,7 @@ def known_functions(verdicts: Verdicts, plan: LookupPlan) -> str:
 
 def constants(plan: LookupPlan, direction: DirectionPlan) -> tuple[int, ...]:
     """The values of enum pc_known for one side, in its order."""
-    told = sum(1 << kind for kind in plan.told_apart)
+    told = sum(1 << kind for kind in plan.distinguished)
     shared = (
         int(plan.counters.words > 0),
         told,

@@ -162,7 +162,7 @@ def dump_plan(plan: LookupPlan) -> str:
     ]
     lines.append(f"endpoints: room for {plan.endpoints}")
     lines.append(f"class of an endpoint: {', '.join(plan.class_fields) or 'not asked'}")
-    told = ", ".join(kind.name for kind in sorted(plan.told_apart)) or "none"
+    told = ", ".join(kind.name for kind in sorted(plan.distinguished)) or "none"
     lines.append(f"protocols whose ports or types rules read: {told}")
     lines.append(f"counted for each rule: {plan.counters.value}")
     for direction in plan.directions.values():

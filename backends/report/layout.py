@@ -28,7 +28,7 @@ def _lines(plan: LookupPlan, choices: Sequence[Choice]) -> Iterator[str]:
         for candidate in choice.candidates:
             mark = "*" if candidate.name == choice.chosen else " "
             yield f"  {mark} {candidate.name}: {_costs(candidate)}"
-    told = ", ".join(kind.name for kind in sorted(plan.told_apart)) or "none"
+    told = ", ".join(kind.name for kind in sorted(plan.distinguished)) or "none"
     yield f"protocols whose ports or types rules read: {told}"
     yield f"counted for each rule: {plan.counters.value}"
 

@@ -18,15 +18,15 @@ _NEVER = 0
 """A placeholder for a word that no service looks up."""
 
 
-def as_asked(seen: Steps, told_apart: Set[Kind]) -> Steps:
+def as_asked(seen: Steps, distinguished: Set[Kind]) -> Steps:
     """The words for every service key, from the words `seen` under the keys of lookups."""
-    return joined(_as_asked(seen, told_apart))
+    return joined(_as_asked(seen, distinguished))
 
 
-def _as_asked(seen: Steps, told_apart: Set[Kind]) -> Iterator[Piece]:
+def _as_asked(seen: Steps, distinguished: Set[Kind]) -> Iterator[Piece]:
     for kind, number in NUMBER_OF.items():
         (first, last), *_ = kind_span(kind).spans
-        if kind in told_apart:
+        if kind in distinguished:
             yield from cropped(seen, first, last)
         else:
             yield first, value_at(seen, Kind.OTHER << 16 | number)

@@ -113,7 +113,7 @@ class CodeLemma:
     @cached_property
     def flows(self) -> Case:
         """All flows, with the cases that are used if a solver gives up."""
-        told = sorted(NUMBER_OF[kind] for kind in self.plan.told_apart)
+        told = sorted(NUMBER_OF[kind] for kind in self.plan.distinguished)
         return all_flows(self.runs, told)
 
     def brought_together(self, case: Case) -> SameTerms:

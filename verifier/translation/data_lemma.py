@@ -110,7 +110,7 @@ class DataLemma:
         """A service key on which the seeds and the rule diagram of a cell differ."""
         wanted, seen = self._wanted[cell], self._seen.get(word)
         if seen is None:
-            seen = self._seen[word] = as_asked(self._steps(word), self.plan.told_apart)
+            seen = self._seen[word] = as_asked(self._steps(word), self.plan.distinguished)
         return None if seen == wanted else first_difference(seen, wanted)
 
     def _steps(self, word: int) -> Steps:

@@ -62,7 +62,7 @@ class Reading(TableReading):
         """The service key of the lookup."""
         a = self.words
         found = a.with_bits(Kind.OTHER << 16, flow.number)
-        for kind in sorted(self.plan.told_apart, reverse=True):
+        for kind in sorted(self.plan.distinguished, reverse=True):
             is_icmp = kind in (Kind.ICMP, Kind.ICMPV6)
             value = flow.icmp if is_icmp else flow.port
             is_it = a.equal(flow.number, NUMBER_OF[kind])

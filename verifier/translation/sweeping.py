@@ -56,10 +56,10 @@ def products_as_one(
 
     For a solver, the equality of two products is hard, and the equality of their factors is easy.
     """
-    told_apart: set[tuple[Node, Node]] = set()
+    distinct: set[tuple[Node, Node]] = set()
     while isinstance(goal, Node):
         pair = next(
-            (each for each in _pairs_of_products(goal) if each not in told_apart),
+            (each for each in _pairs_of_products(goal) if each not in distinct),
             None,
         )
         if pair is None:
@@ -71,7 +71,7 @@ def products_as_one(
         )
         apart = domain.both(facts, domain.no(same))
         if inputs.reach(apart) or not _is_never(domain, apart, solving):
-            told_apart.add(pair)
+            distinct.add(pair)
         else:
             goal = Substitution(domain, {other: one})(goal)
     return goal

@@ -67,8 +67,8 @@ class PolicyTexts:
 class PolicyFacts(NamedTuple):
     """One policy. `first_rule` is the id of its first rule, its others follow, ingress first.
 
-    `told_apart` are the kinds whose services it distinguishes. `texts` have the ids and lines of the run
-    that made them: `first_rule` is the id of the first rule then, `first_line` the line of the name.
+    `distinguished` are the kinds whose services it distinguishes. `texts` have the ids and lines of the
+    run that made them: `first_rule` is the id of the first rule then, `first_line` the line of the name.
     None: they are in the record.
     """
 
@@ -79,7 +79,7 @@ class PolicyFacts(NamedTuple):
     subject: int
     ingress: Reads
     egress: Reads
-    told_apart: Sequence[int]
+    distinguished: Sequence[int]
     first_rule: int
     first_line: int
     texts: PolicyTexts | None = None
@@ -101,7 +101,7 @@ def facts_json(facts: PolicyFacts) -> list[Any]:
 
 def facts_from(value: list[Any]) -> PolicyFacts:
     """The facts that `facts_json` wrote."""
-    namespace, name, title, place, subject, ingress, egress, told_apart, rule, line = value
+    namespace, name, title, place, subject, ingress, egress, distinguished, rule, line = value
     return PolicyFacts(
         namespace,
         name,
@@ -110,7 +110,7 @@ def facts_from(value: list[Any]) -> PolicyFacts:
         subject,
         Reads._make(ingress),
         Reads._make(egress),
-        told_apart,
+        distinguished,
         rule,
         line,
     )

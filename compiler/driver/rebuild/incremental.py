@@ -218,8 +218,8 @@ def _write(
     numbering = numbering_of(facts, defaults_of(record, facts))
     texts = Texts(record, facts, numbering)
     verdicts = put_together(record, facts, numbering, anew, texts.rules)
-    told_apart = union(set(facts.told_apart))
-    frames = replace(record.frames, told_apart=frozenset(map(Kind, members(told_apart))))
+    distinguished = union(set(facts.distinguished))
+    frames = replace(record.frames, distinguished=frozenset(map(Kind, members(distinguished))))
     layout = lay_out(frames, verdicts, counters=target.counters)
     values = record.values
     classes = {Direction(d): lines for d, lines in values["classes"].items()}

@@ -22,7 +22,7 @@ from policyc.compiler.driver.rebuild.shapes import (
 class Policies(Sequence[PolicyFacts]):
     """The facts of all policies, in order.
 
-    For each, `subjects` has the subject, `rules` the number of its rules, and `told_apart` the kinds
+    For each, `subjects` has the subject, `rules` the number of its rules, and `distinguished` the kinds
     that it distinguishes, as a mask. `changed` are those that differ from the record.
     """
 
@@ -33,7 +33,7 @@ class Policies(Sequence[PolicyFacts]):
         changed: Mapping[int, PolicyFacts],
     ) -> None:
         self._texts, self._numbers = texts, numbers
-        self.subjects, self.rules, self.told_apart = numbers
+        self.subjects, self.rules, self.distinguished = numbers
         self.changed = changed
         self._known = dict(changed)
 
@@ -60,12 +60,12 @@ class Policies(Sequence[PolicyFacts]):
         for at, facts in changed.items():
             for each, number in zip(numbers, _numbers(facts), strict=True):
                 each[at] = number
-        subjects, rules, told_apart = numbers
-        return Policies(self._texts, (subjects, rules, told_apart), changed)
+        subjects, rules, distinguished = numbers
+        return Policies(self._texts, (subjects, rules, distinguished), changed)
 
 
 def _numbers(facts: PolicyFacts) -> tuple[int, int, int]:
-    return facts.subject, facts.n_rules, sum(1 << kind for kind in facts.told_apart)
+    return facts.subject, facts.n_rules, sum(1 << kind for kind in facts.distinguished)
 
 
 def policies_json(facts: Iterable[PolicyFacts], blobs: Blobs) -> list[Any]:
@@ -79,5 +79,5 @@ def policies_json(facts: Iterable[PolicyFacts], blobs: Blobs) -> list[Any]:
 def policies_from(value: list[Any], blobs: Blobs) -> Policies:
     """The facts that `policies_json` wrote."""
     texts, *numbers = value
-    subjects, rules, told_apart = (words_from(each, blobs) for each in numbers)
-    return Policies(list(texts_from(texts, blobs)), (subjects, rules, told_apart), {})
+    subjects, rules, distinguished = (words_from(each, blobs) for each in numbers)
+    return Policies(list(texts_from(texts, blobs)), (subjects, rules, distinguished), {})

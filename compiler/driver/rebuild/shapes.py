@@ -118,7 +118,7 @@ def frames_json(frames: Frames, blobs: Blobs) -> dict[str, Any]:
     """The frames as JSON values."""
     return {
         "nodes": words_json(chain.from_iterable(frames.nodes), blobs),
-        "told_apart": sorted(frames.told_apart),
+        "distinguished": sorted(frames.distinguished),
         "directions": {d.value: _frame(frame, blobs) for d, frame in frames.directions.items()},
     }
 
@@ -128,7 +128,7 @@ def frames_from(value: dict[str, Any], blobs: Blobs) -> Frames:
     words = words_from(value["nodes"], blobs)
     nodes = tuple(zip(*[iter(words)] * NODE_WORDS, strict=True))
     directions = {d: _frame_from(d, value["directions"][d.value], blobs) for d in Direction}
-    return Frames(directions, nodes, frozenset(map(Kind, value["told_apart"])))
+    return Frames(directions, nodes, frozenset(map(Kind, value["distinguished"])))
 
 
 def _frame(frame: Frame, blobs: Blobs) -> list[Any]:

@@ -53,7 +53,7 @@ def test_policies_are_built_on_first_use(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(policies, "facts_from", counted)
     assert (found.subjects, found.rules) == (array("I", [0, 1, 0, 1, 0]), array("I", range(5)))
-    assert found.told_apart == array("I", [0, 3, 3, 3, 3])
+    assert found.distinguished == array("I", [0, 3, 3, 3, 3])
     assert not made
     assert found[3] == found[3] == FACTS[3]
     assert len(made) == 1
@@ -63,10 +63,10 @@ def test_policies_are_built_on_first_use(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_changed_policies_are_beside_those_of_the_record() -> None:
     blobs: shapes.Blobs = []
     before = policies.policies_from(policies.policies_json(FACTS, blobs), blobs)
-    other = FACTS[1]._replace(subject=7, egress=Reads([], [], [], 2), told_apart=[2])
+    other = FACTS[1]._replace(subject=7, egress=Reads([], [], [], 2), distinguished=[2])
     after = before.with_changes({1: other})
     assert list(after) == [FACTS[0], other, *FACTS[2:]]
-    assert (after.subjects[1], after.rules[1], after.told_apart[1]) == (7, 3, 4)
+    assert (after.subjects[1], after.rules[1], after.distinguished[1]) == (7, 3, 4)
     assert (before.subjects[1], before[1]) == (1, FACTS[1])
     assert (dict(before.changed), dict(after.changed)) == ({}, {1: other})
 
