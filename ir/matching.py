@@ -30,9 +30,7 @@ from policyc.ir.selectors import (
     Requirement,
 )
 from policyc.ir.services import Service
-from policyc.ir.universe import Address, End, Endpoint, Node, end_address
-
-Subject = Endpoint | Node
+from policyc.ir.universe import Address, End, Endpoint, Node, Subject, end_address
 
 
 def peer_matches(peer: Peer, other: End, family: int, subject: Subject) -> bool:

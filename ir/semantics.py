@@ -15,7 +15,7 @@ from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.matching import condition_holds, peer_matches, selects, service_matches
 from policyc.ir.policy import Action, Direction, Policy, PolicySet, Rule, Tier, TierMode
 from policyc.ir.services import Protocol, is_neighbour_discovery
-from policyc.ir.universe import End, Endpoint, Flow, Node, end_address
+from policyc.ir.universe import End, Endpoint, Flow, Node, Subject, end_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,7 @@ def _host_verdict(
 
 
 def _from_tiers(
-    policies: PolicySet, direction: Direction, subject: Endpoint | Node, peer: End, flow: Flow
+    policies: PolicySet, direction: Direction, subject: Subject, peer: End, flow: Flow
 ) -> EndVerdict | None:
     """The decision of the tiers, None if no tier decides; the effects of every tier are collected."""
     effects: list[Effect] = []
@@ -216,7 +216,7 @@ def _from_tiers(
 def _tier_verdict(
     tier: Tier,
     direction: Direction,
-    subject: Endpoint | Node,
+    subject: Subject,
     peer: End,
     flow: Flow,
     effects: list[Effect],
@@ -258,9 +258,7 @@ def _in_order(
     yield from rules
 
 
-def rule_matches(
-    rule: Rule, direction: Direction, subject: Endpoint | Node, peer: End, flow: Flow
-) -> bool:
+def rule_matches(rule: Rule, direction: Direction, subject: Subject, peer: End, flow: Flow) -> bool:
     """Own side AND peers AND ports (A9). Ports, also named ones, are the destination's (A19, A20)."""
     destination = subject if direction is Direction.INGRESS else peer
     return (
@@ -277,7 +275,7 @@ def _has_source_port(rule: Rule, flow: Flow) -> bool:
     return ports is not None and flow.source_port is not None and flow.source_port in ports
 
 
-def is_subject(policy: Policy, subject: Endpoint | Node) -> bool:
+def is_subject(policy: Policy, subject: Subject) -> bool:
     """Whether a policy applies to an endpoint, or to a node's host interface."""
     if isinstance(subject, Endpoint):
         return selects(policy.subject, subject)

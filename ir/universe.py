@@ -104,7 +104,9 @@ class Universe:
     nodes: tuple[Node, ...] = ()
 
 
-End = Endpoint | Node | IPv4Address | IPv6Address
+Subject = Endpoint | Node
+"""An end that policies can select."""
+End = Subject | IPv4Address | IPv6Address
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,6 @@ def end_name(end: End) -> str:
 
 def end_address(end: End, family: int) -> Address | None:
     """The address that an end uses in a flow of this family; None if it has none, or none known."""
-    if isinstance(end, Endpoint | Node):
+    if isinstance(end, Subject):
         return end.address(family)
     return end if end.version == family else None

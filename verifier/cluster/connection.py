@@ -29,7 +29,7 @@ from policyc.ir.policy import (
 )
 from policyc.ir.services import Service
 from policyc.ir.spans import NOWHERE, Origin
-from policyc.ir.universe import FAMILIES, End, Endpoint, Node, Universe
+from policyc.ir.universe import FAMILIES, End, Endpoint, Node, Subject, Universe
 from policyc.verifier.cluster.reads import Reads
 from policyc.verifier.cluster.sites import Site, sites_of
 from policyc.verifier.smt.terms import (
@@ -46,7 +46,6 @@ from policyc.verifier.symbolic.connection_terms import ConnectionTerms
 from policyc.verifier.symbolic.known_ends import (
     Group,
     KnownEnds,
-    Named,
     groups_of,
     has_address,
     is_among,
@@ -76,7 +75,7 @@ class ClusterConnection(ConnectionTerms):
         peers = [peer for intent in intents for peer in (*intent.src, *intent.dst)]
         ports = [entry for intent in intents for entry in intent.services]
         self._ends_given = _ends(sets, universe, intents, self.pod_networks)
-        known: list[Named] = [*universe.endpoints, *universe.nodes]
+        known: list[Subject] = [*universe.endpoints, *universe.nodes]
         self._held = {family: _held(known, family) for family in FAMILIES}
         self._indices: dict[object, tuple[bool, int]] = {}
         super().__init__(sets, peers, ports)
@@ -105,13 +104,15 @@ class ClusterConnection(ConnectionTerms):
             for is_pod, groups in self._groups.items():
                 for number, group in enumerate(groups):
                     self._indices |= {_identity(m): (is_pod, number) for m in group.members}
-        members: defaultdict[tuple[bool, int], list[Named]] = defaultdict(list)
+        members: defaultdict[tuple[bool, int], list[Subject]] = defaultdict(list)
         for site in sites:
             for member in _with_twin(site):
                 members[self._indices[_identity(member)]].append(member)
         return z3.Or(*(self._is_member(end, *key, mine) for key, mine in members.items()))
 
-    def _is_member(self, end: ConnectionEnd, is_pod: bool, number: int, mine: list[Named]) -> Term:
+    def _is_member(
+        self, end: ConnectionEnd, is_pod: bool, number: int, mine: list[Subject]
+    ) -> Term:
         is_kind = end.is_pod if is_pod else end.is_node
         among = []
         for family in FAMILIES:
@@ -122,7 +123,7 @@ class ClusterConnection(ConnectionTerms):
     def _group(self) -> None:
         self._sorts = sorts_of(self.tests, self._ends_given)
         names = self.named_ports
-        kinds: dict[bool, list[Named]] = {True: [], False: []}
+        kinds: dict[bool, list[Subject]] = {True: [], False: []}
         for end in self._ends_given:
             kinds[isinstance(end, Endpoint)].append(end)
         self._groups = {is_pod: groups_of(e, self._sorts, names) for is_pod, e in kinds.items()}
@@ -210,20 +211,20 @@ def _ends(
     universe: Universe,
     intents: Sequence[Intent],
     networks: Sequence[Network],
-) -> list[Named]:
+) -> list[Subject]:
     """The cluster's ends, each as concrete as a flow needs it.
 
     If the pods' networks are not given, a pod of unknown address may be anywhere.
     """
     reads = Reads.of((*sets, _as_policies(intents)))
-    found: dict[object, Named] = {}
+    found: dict[object, Subject] = {}
     for site in sites_of(universe, universe, reads, tuple(networks) or _ANYWHERE):
         for end in _with_twin(site):
             found.setdefault(_identity(end), end)
     return list(found.values())
 
 
-def _with_twin(site: Site) -> Iterator[Named]:
+def _with_twin(site: Site) -> Iterator[Subject]:
     yield site.before
     if isinstance(site.twin, Endpoint):
         yield replace(site.twin, name=f"{site.twin.name} {ANOTHER_REPLICA}")
@@ -231,18 +232,18 @@ def _with_twin(site: Site) -> Iterator[Named]:
         yield site.twin
 
 
-def _is_another(end: Named) -> bool:
+def _is_another(end: Subject) -> bool:
     return isinstance(end, Endpoint) and end.name.endswith(ANOTHER_REPLICA)
 
 
-def _identity(end: Named) -> object:
+def _identity(end: Subject) -> object:
     """The identity of a site: the end's name, its addresses, and its node."""
     if isinstance(end, Endpoint):
         return end.qualified_name, end.addresses, end.node, repr(end.its_node)
     return end.name, end.addresses
 
 
-def _held(ends: Iterable[Named], family: int) -> IntervalSet:
+def _held(ends: Iterable[Subject], family: int) -> IntervalSet:
     """Every address that a pod or a node holds."""
     held = (address for end in ends for address in end.addresses)
     return IntervalSet.of((int(a), int(a)) for a in held if a.version == family)

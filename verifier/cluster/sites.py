@@ -14,7 +14,7 @@ from ipaddress import IPv4Address, IPv6Address
 from policyc.ir.atoms import address_atoms
 from policyc.ir.peers import Network
 from policyc.ir.semantics import as_seen
-from policyc.ir.universe import FAMILIES, Address, Endpoint, Node, Universe
+from policyc.ir.universe import FAMILIES, Address, Endpoint, Node, Subject, Universe
 from policyc.verifier.cluster.reads import Reads
 from policyc.verifier.symbolic.unknown_nodes import (
     Nodes,
@@ -23,9 +23,6 @@ from policyc.verifier.symbolic.unknown_nodes import (
     placements,
     sort_on,
 )
-
-Named = Endpoint | Node
-
 
 MOST_SITES = 400_000
 """The limit of pods of unknown address times the sorts of addresses that rules distinguish."""
@@ -50,10 +47,10 @@ class Site:
     the change; `twin_after`: the same replica after it.
     """
 
-    before: Named
-    after: Named
-    twin: Named | None = None
-    twin_after: Named | None = None
+    before: Subject
+    after: Subject
+    twin: Subject | None = None
+    twin_after: Subject | None = None
 
 
 def sites_of(
@@ -66,7 +63,7 @@ def sites_of(
     return list(_paired(making.all(before), making.all(after)))
 
 
-Placed = tuple[Named, Named | None]
+Placed = tuple[Subject, Subject | None]
 """An end in one possible place, and its twin."""
 
 
@@ -97,11 +94,11 @@ def _matched(mine: list[Placed], theirs: list[Placed]) -> Iterator[tuple[Placed,
         )
 
 
-def _place(end: Named) -> object:
+def _place(end: Subject) -> object:
     return end.node if isinstance(end, Endpoint) else "", end.addresses
 
 
-def _identity(end: Named) -> object:
+def _identity(end: Subject) -> object:
     """The identity of an end across two clusters: its name, as pod or as node."""
     if isinstance(end, Endpoint):
         return "pod", end.qualified_name
@@ -119,13 +116,13 @@ class _Making:
         self._held: dict[int, set[int]] = {family: set() for family in FAMILIES}
         self._usual: dict[int, list[tuple[Address, Address | None]]] = {}
         for universe in (self.before, self.after):
-            ends: list[Named] = [*universe.endpoints, *universe.nodes]
+            ends: list[Subject] = [*universe.endpoints, *universe.nodes]
             for address in (address for end in ends for address in end.addresses):
                 self._held[address.version].add(int(address))
 
-    def all(self, universe: Universe) -> list[tuple[Named, Named | None]]:
+    def all(self, universe: Universe) -> list[tuple[Subject, Subject | None]]:
         """(site, twin) of every end that flows can have."""
-        found: list[tuple[Named, Named | None]] = []
+        found: list[tuple[Subject, Subject | None]] = []
         nodes: dict[object, Node] = {}
         for end in universe.endpoints:
             for placed in self._on_nodes(end, universe):
@@ -175,7 +172,7 @@ class _Making:
         placed = (on_node(end, node) for node in universe.nodes if node.name in names)
         return [one for one in placed if isinstance(one, Endpoint)]
 
-    def _at_addresses(self, end: Endpoint) -> Iterator[tuple[Named, Named | None]]:
+    def _at_addresses(self, end: Endpoint) -> Iterator[tuple[Subject, Subject | None]]:
         if end.addresses_known:
             if end.addresses:
                 yield replace(end, is_template=False), None

@@ -9,7 +9,6 @@ from typing import assert_never
 
 from policyc.ir.describe import describe_peer, describe_ports
 from policyc.ir.matching import (
-    Subject,
     attributes,
     condition_holds,
     node_matches,
@@ -61,7 +60,7 @@ from policyc.ir.selectors import (
     OneOf,
 )
 from policyc.ir.services import Service
-from policyc.ir.universe import End, Endpoint, Flow, Node, end_address, end_name
+from policyc.ir.universe import End, Endpoint, Flow, Node, Subject, end_address, end_name
 
 Reasons = tuple[Reason, ...]
 

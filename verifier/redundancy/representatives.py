@@ -26,7 +26,7 @@ from policyc.ir.selectors import (
     Operator,
     Requirement,
 )
-from policyc.ir.universe import FAMILIES, Address, ContainerPort, Endpoint, Node
+from policyc.ir.universe import FAMILIES, Address, ContainerPort, Endpoint, Node, Subject
 from policyc.verifier.cluster.reads import Reads, policies_of
 from policyc.verifier.cluster.sites import Site
 from policyc.verifier.cluster.space import Space
@@ -91,7 +91,7 @@ class _Making:
     _accounts: dict[tuple[str, str], Mapping[str, str]] = field(default_factory=dict)
     _made: dict[object, Endpoint] = field(default_factory=dict)
 
-    def all(self) -> list[Endpoint | Node]:
+    def all(self) -> list[Subject]:
         """Pods and nodes, each with addresses of its own."""
         selectors = list(dict.fromkeys(_selectors_of(self.policies)))
         for selector in selectors:
@@ -184,7 +184,7 @@ class _Making:
 
     # Addresses and ports.
 
-    def _placed(self, ends: list[Endpoint | Node]) -> Iterator[Endpoint | Node]:
+    def _placed(self, ends: list[Subject]) -> Iterator[Subject]:
         ports = tuple(sorted(self._ports()))
         free = [self._free(family) for family in FAMILIES]
         for number, end in enumerate(ends):

@@ -13,7 +13,7 @@ from policyc.ir.intervals import IntervalSet
 from policyc.ir.matching import attributes, requirement_holds
 from policyc.ir.policy import NamedPort
 from policyc.ir.selectors import Requirement
-from policyc.ir.universe import FAMILIES, Address, Endpoint, HostInterface, Node
+from policyc.ir.universe import FAMILIES, Address, Endpoint, HostInterface, Node, Subject
 from policyc.verifier.smt.terms import (
     Term,
     in_range,
@@ -23,8 +23,6 @@ from policyc.verifier.symbolic.attributes import (
     Key,
 )
 from policyc.verifier.symbolic.connection_ends import ConnectionEnd
-
-Named = Endpoint | Node
 
 
 @dataclass(frozen=True)
@@ -37,18 +35,18 @@ class Sorts:
     numbers: Mapping[Key, Mapping[str | None, int]]
     holds: Mapping[tuple[Key, Requirement], tuple[int, ...]]
 
-    def of(self, end: Named) -> tuple[int, ...]:
+    def of(self, end: Subject) -> tuple[int, ...]:
         """The sort of each of an end's values, in the order of the keys."""
         return tuple(numbers[value_of(key, end)] for key, numbers in self.numbers.items())
 
 
-def value_of(key: Key, end: Named) -> str | None:
+def value_of(key: Key, end: Subject) -> str | None:
     """The value of a key, None if it is absent."""
     attribute, name = key
     return attributes(attribute, end).get(name)
 
 
-def sorts_of(tests: Iterable[tuple[Key, Requirement]], ends: Sequence[Named]) -> Sorts:
+def sorts_of(tests: Iterable[tuple[Key, Requirement]], ends: Sequence[Subject]) -> Sorts:
     """The sorts of the values that these ends have."""
     asked: dict[Key, dict[Requirement, None]] = {}
     for key, requirement in tests:
@@ -100,7 +98,7 @@ class KnownEnds(Ends):
 class Group:
     """Ends that differ only in their addresses. `ports` are the numbers by name."""
 
-    members: tuple[Named, ...]
+    members: tuple[Subject, ...]
     sorts: tuple[int, ...]
     node: str
     ports: Mapping[NamedPort, frozenset[int]]
@@ -111,40 +109,40 @@ class Group:
         held = (member.address(family) for member in self.members)
         return IntervalSet.of((int(a), int(a)) for a in held if a is not None)
 
-    def member_at(self, address: Address) -> Named:
+    def member_at(self, address: Address) -> Subject:
         """The first member with this address."""
         return next(m for m in self.members if m.address(address.version) == address)
 
 
-def groups_of(ends: Iterable[Named], sorts: Sorts, names: Sequence[NamedPort]) -> list[Group]:
+def groups_of(ends: Iterable[Subject], sorts: Sorts, names: Sequence[NamedPort]) -> list[Group]:
     """Group the ends of one kind."""
-    found: dict[object, list[Named]] = {}
+    found: dict[object, list[Subject]] = {}
     for end in ends:
         found.setdefault(_signature(end, sorts, names), []).append(end)
     return [_group(tuple(members), sorts, names) for members in found.values()]
 
 
-def _group(members: tuple[Named, ...], sorts: Sorts, names: Sequence[NamedPort]) -> Group:
+def _group(members: tuple[Subject, ...], sorts: Sorts, names: Sequence[NamedPort]) -> Group:
     first = members[0]
     return Group(members, sorts.of(first), node_name(first), _numbers(first, names), _host(first))
 
 
-def _signature(end: Named, sorts: Sorts, names: Sequence[NamedPort]) -> object:
+def _signature(end: Subject, sorts: Sorts, names: Sequence[NamedPort]) -> object:
     host = _host(end)
     flags = None if host is None else (host.name, host.denies_unmatched, host.has_failsafes)
     return sorts.of(end), node_name(end), tuple(_numbers(end, names).items()), flags
 
 
-def node_name(end: Named) -> str:
+def node_name(end: Subject) -> str:
     """The node that the end is, or is on; empty if that is not known."""
     return end.node if isinstance(end, Endpoint) else end.name
 
 
-def _host(end: Named) -> HostInterface | None:
+def _host(end: Subject) -> HostInterface | None:
     return end.host if isinstance(end, Node) else None
 
 
-def _numbers(end: Named, names: Sequence[NamedPort]) -> dict[NamedPort, frozenset[int]]:
+def _numbers(end: Subject, names: Sequence[NamedPort]) -> dict[NamedPort, frozenset[int]]:
     if isinstance(end, Node):
         return {}
     return {port: end.named_ports(port.name, port.protocol) for port in names}
