@@ -26,10 +26,10 @@ from policyc.ir.peers import (
 )
 from policyc.ir.policy import NamedPort
 from policyc.ir.selectors import AllOf, Not, OneOf
-from policyc.ir.universe import FAMILIES, Address, Endpoint, HostInterface, Node, end_name
+from policyc.ir.universe import FAMILIES, Address, Endpoint, HostInterface, Node, Subject, end_name
 from policyc.verifier.cluster.index import Index
 from policyc.verifier.cluster.reads import Reads
-from policyc.verifier.cluster.sites import Named, Site, run_of, unheld
+from policyc.verifier.cluster.sites import Site, run_of, unheld
 
 LINK_NETWORKS = (IPv6Network("fe80::/10"), IPv6Network("ff02::/16"))
 """The destinations of neighbour discovery (A26): borders of their own."""
@@ -40,8 +40,8 @@ _LAST = {4: (1 << 32) - 1, 6: (1 << 128) - 1}
 class EndClass:
     """Sites that no rule distinguishes, by index into `Space.sites`; `end` is one of them."""
 
-    before: Named
-    after: Named
+    before: Subject
+    after: Subject
     members: tuple[int, ...]
     families: frozenset[int]
     is_single: bool
@@ -163,7 +163,7 @@ class Space:
 class View:
     """The columns that leaves match, and the classes that selectors select, as sets."""
 
-    def __init__(self, space: Space, ends: list[Named]) -> None:
+    def __init__(self, space: Space, ends: list[Subject]) -> None:
         self.space = space
         self.ends = ends
         pods = {at: end for at, end in enumerate(ends) if isinstance(end, Endpoint)}
@@ -266,7 +266,7 @@ class _Records:
         self._locality = reads.locality
         self._labels: dict[int, tuple[Mapping[str, str], tuple[tuple[str, str], ...]]] = {}
 
-    def key(self, end: Named) -> object:
+    def key(self, end: Subject) -> object:
         if isinstance(end, Node):
             return "node", end.name, tuple(sorted(end.labels.items())), _host(end.host)
         node: object = ""
