@@ -22,6 +22,7 @@ from tests.golden.verdict_cases import ExpectedFlow, VerdictCase, engine_cases
 from tests.property.cases import Case
 from tests.property.kernel_engine import kernel_answers
 from tests.property.map_engine import MapEngine
+from tests.slices import one_in
 
 MOST_PODS = 12
 FIRST4, FIRST6 = IPv4Address("10.200.0.1"), IPv6Address("fd00:200::1")
@@ -100,7 +101,7 @@ def node() -> Iterator[LabNode]:
     "budgets",
     [pytest.param(MEASURED, id="code"), pytest.param(NO_CODE, id="tables", marks=pytest.mark.slow)],
 )
-@CASES
+@pytest.mark.parametrize("case", one_in(3, engine_cases()), ids=lambda case: case.slug)
 def test_the_kernel_gives_the_written_verdict(
     case: VerdictCase, budgets: Budgets, node: LabNode
 ) -> None:
