@@ -23,6 +23,10 @@ PRESENT = (1).to_bytes(4, sys.byteorder)
 """The value of an entry that means something by its key alone."""
 
 
+class MissingMapError(HostError):
+    """The map is not pinned: another release made the hooks, or a command died or runs meanwhile."""
+
+
 class PinnedMap:
     """A shared map, open while the block lasts. Numbers in keys and values are in host order."""
 
@@ -30,12 +34,12 @@ class PinnedMap:
     """The name in the datapath, and of the pin."""
 
     def __init__(self, pins: Pins) -> None:
-        """Raises `HostError` if the hooks that are loaded have no such map."""
+        """Raises `MissingMapError` if no such map is pinned."""
         self.pins = pins
         try:
             self.fd = bpf_syscall.obj_get(pins.map(self.NAME)).number
         except FileNotFoundError as error:
-            raise HostError(
+            raise MissingMapError(
                 f"the bundle's hooks have no map `{self.NAME}`", "compile the bundle again"
             ) from error
 

@@ -34,6 +34,7 @@ from policyc.runtime.kernel.pins import (
 )
 from policyc.runtime.load import refusals
 from policyc.runtime.load.resources.programs import POLICY_PROGRAM
+from policyc.runtime.maps.pinned_map import MissingMapError
 from policyc.runtime.maps.xdp import XdpCounts
 from policyc.runtime.services import tables as service_tables
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
@@ -163,7 +164,7 @@ def status_and_command(
             is_changing = command is not None or state.at_work() is not None
             is_still = not is_changing and before == _epoch(where)
             if (is_still and is_second) or time.monotonic() >= deadline:
-                if isinstance(error, HostError):
+                if isinstance(error, HostError) and not isinstance(error, MissingMapError):
                     raise
                 raise _half_loaded() from error
             is_second = is_still
