@@ -2,12 +2,14 @@
 """ICMP and ICMPv6 echo over raw sockets: many probes share one socket, distinguished by id."""
 
 import asyncio
+import contextlib
 import errno
 import itertools
 import secrets
 import socket
 import struct
 
+from policyc.runtime.lab.control import ControlFlow
 from policyc.runtime.lab.probes import Family
 
 _ECHO_REQUEST: dict[Family, int] = {4: 8, 6: 128}
@@ -24,9 +26,10 @@ class Echo:
     Every probe has its own id, so each is a flow of its own to a connection tracker.
     """
 
-    def __init__(self, source: str, family: Family) -> None:
+    def __init__(self, source: str, family: Family, control: ControlFlow) -> None:
         """Open the raw socket, in the network namespace that the calling thread is in."""
         self._family = family
+        self._control = control
         self._ids = itertools.count(secrets.randbelow(1 << 16))
         self._waiting: dict[int, tuple[str, asyncio.Future[None]]] = {}
         if family == 4:
@@ -52,10 +55,10 @@ class Echo:
         try:
             for sequence, wait in enumerate(waits, 1):
                 self._socket.sendto(echo_request(self._family, ident, sequence), (destination, 0))
-                done, _ = await asyncio.wait([answered], timeout=wait)
-                if done:
-                    answered.result()  # raises when it was refused
-                    return
+                with contextlib.suppress(TimeoutError):
+                    async with self._control.timeout(wait):
+                        await asyncio.shield(answered)  # raises when the probe was refused
+                        return
         finally:
             del self._waiting[ident]
         raise TimeoutError
