@@ -255,16 +255,16 @@ def _direction(direction: DirectionPlan) -> list[str]:
     if fields[4] == fields[6]:
         column = f"peer->{fields[4]}"
     else:
-        column = f"flow->t.family == PC_IPV4 ? peer->{fields[4]} : peer->{fields[6]}"
+        column = f"flow->tuple.family == PC_IPV4 ? peer->{fields[4]} : peer->{fields[6]}"
     runs = {family: direction.addresses[family].runs for family in FAMILIES}
     if len(runs[4]) == len(runs[6]) == 1 and runs[4][0][1] == runs[6][0][1]:
         outside = [f"\t\tcolumn = {runs[4][0][1]}; /* no rule distinguishes addresses */"]
         searches = []
     else:
         outside = [
-            "\t\tcolumn = flow->t.family == PC_IPV4",
-            f"\t\t\t     ? pc_column4_{short}(flow->t.{address}.word[0])",
-            f"\t\t\t     : pc_column6_{short}(&flow->t.{address});",
+            "\t\tcolumn = flow->tuple.family == PC_IPV4",
+            f"\t\t\t     ? pc_column4_{short}(flow->tuple.{address}.word[0])",
+            f"\t\t\t     : pc_column6_{short}(&flow->tuple.{address});",
         ]
         searches = [emit_addresses(direction, family) for family in FAMILIES]
     if direction.cells is CellLayout.DENSE:

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* answer.h - turns a refused packet into its answer: from its destination to its sender.
+/* answer.h - turns a rejected packet into the answer: from its destination to its sender.
  * Gives pc_answer().
  */
 #pragma once
-#include "refusal.h"
+#include "answer_message.h"
 
 #define PC_ANSWER_HOPS   64
 #define PC_ANSWER_TOS    0xc0 /* of ICMP errors: RFC 1812, 4.3.2.5 */
@@ -13,9 +13,9 @@
  * cuts off the data before the place of that checksum, and the kernel then forgets the place.
  */
 static __always_inline bool pc_make_room(struct __sk_buff *skb, const struct pc_flow *flow,
-					 const struct pc_reply *reply)
+					 const struct pc_answer_message *reply)
 {
-	__u32 size = flow->t.family == PC_IPV4 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr);
+	__u32 size = flow->tuple.family == PC_IPV4 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr);
 	__u32 cut = (flow->packet.l4 + 4U) & ~3U;
 
 	size += ETH_HLEN + reply->head + reply->quoted;
@@ -39,7 +39,7 @@ static __always_inline bool pc_turn_macs(struct __sk_buff *skb)
 	return pc_put(skb, 0, macs, 2 * PC_MAC_LEN);
 }
 
-static __always_inline bool pc_put_ip4(struct __sk_buff *skb, const struct pc_reply *reply)
+static __always_inline bool pc_put_ip4(struct __sk_buff *skb, const struct pc_answer_message *reply)
 {
 	struct iphdr ip = {
 	    .version = 4,
@@ -57,7 +57,7 @@ static __always_inline bool pc_put_ip4(struct __sk_buff *skb, const struct pc_re
 	return pc_put(skb, ETH_HLEN, &ip, sizeof(ip));
 }
 
-static __always_inline bool pc_put_ip6(struct __sk_buff *skb, const struct pc_reply *reply)
+static __always_inline bool pc_put_ip6(struct __sk_buff *skb, const struct pc_answer_message *reply)
 {
 	struct ipv6hdr ip = {
 	    .version = 6,
@@ -72,7 +72,8 @@ static __always_inline bool pc_put_ip6(struct __sk_buff *skb, const struct pc_re
 }
 
 static __always_inline bool pc_put_all(struct __sk_buff *skb, __u8 family,
-				       const struct pc_reply *reply, const struct pc_quote *quote)
+				       const struct pc_answer_message *reply,
+				       const struct pc_quote *quote)
 {
 	__u32 at = ETH_HLEN, size = reply->quoted;
 
@@ -97,19 +98,19 @@ static __always_inline bool pc_put_all(struct __sk_buff *skb, __u8 family,
  */
 static __always_inline bool pc_answer(struct __sk_buff *skb, const struct pc_flow *flow, __u8 code)
 {
-	struct pc_reply reply = {
-	    .from = flow->is_reply ? flow->t.saddr : flow->t.daddr,
-	    .to = flow->is_reply ? flow->t.daddr : flow->t.saddr,
+	struct pc_answer_message reply = {
+	    .from = flow->is_reply ? flow->tuple.saddr : flow->tuple.daddr,
+	    .to = flow->is_reply ? flow->tuple.daddr : flow->tuple.saddr,
 	};
 	__u32 zero = 0;
 	struct pc_quote *quote = bpf_map_lookup_elem(&pc_quotes, &zero);
 
 	if (!quote)
 		return false;
-	if (flow->t.proto == IPPROTO_TCP && !flow->action.mtu
+	if (flow->tuple.proto == IPPROTO_TCP && !flow->action.mtu
 		? !pc_reset(skb, flow, &reply)
 		: !pc_unreachable(skb, flow, code, quote, &reply))
 		return false;
 	return pc_make_room(skb, flow, &reply) && pc_turn_macs(skb) &&
-	       pc_put_all(skb, flow->t.family, &reply, quote);
+	       pc_put_all(skb, flow->tuple.family, &reply, quote);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* answerable.h - which refused packets are answered, how often, and how the answer reaches the pod.
- * Gives pc_may_be_answered(), pc_answer_due(), pc_return(), pc_return_external(), pc_is_answer().
+/* answerable.h - which rejected packets are answered, how often, and how the answer reaches the
+ * pod. Gives pc_may_be_answered(), pc_answer_due(), pc_return(), pc_return_external(),
+ * pc_is_answer().
  */
 #pragma once
 #include "answer.h"
@@ -67,19 +68,19 @@ static __always_inline bool pc_may_be_answered(struct __sk_buff *skb, const stru
 {
 	__u8 type = flow->packet.icmp >> 8, mac = 1;
 
-	if (flow->t.proto == IPPROTO_TCP &&
+	if (flow->tuple.proto == IPPROTO_TCP &&
 	    (flow->packet.tcp_flags & PC_TCP_RST || flow->packet.fragment))
 		return false; /* here, so that it uses none of the rate limit */
 	/* Translated for the client: an error would quote a packet that no end has sent. */
-	if (flow->action.frag_backend & PC_FRAG_REPLY && flow->t.proto != IPPROTO_TCP)
+	if (flow->action.frag_backend & PC_FRAG_REPLY && flow->tuple.proto != IPPROTO_TCP)
 		return false;
-	if (!pc_is_host(&flow->t.saddr, flow->t.family) ||
-	    !pc_is_host(&flow->t.daddr, flow->t.family) || bpf_skb_load_bytes(skb, 0, &mac, 1) ||
-	    mac & 1)
+	if (!pc_is_host(&flow->tuple.saddr, flow->tuple.family) ||
+	    !pc_is_host(&flow->tuple.daddr, flow->tuple.family) ||
+	    bpf_skb_load_bytes(skb, 0, &mac, 1) || mac & 1)
 		return false;
-	if (!pc_is_icmp(&flow->t))
+	if (!pc_is_icmp(&flow->tuple))
 		return true;
-	if (flow->t.family == PC_IPV6)
+	if (flow->tuple.family == PC_IPV6)
 		return type >= PC_ICMP6_FIRST_OK;
 	return !pc_is_icmp_error(flow) && type != PC_ICMP_REDIRECT && type != PC_ICMP_QUENCH;
 }

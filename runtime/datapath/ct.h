@@ -36,7 +36,7 @@ static __always_inline bool pc_ct_is_before(const struct pc_ct *ct, const struct
  */
 static __always_inline bool pc_ct_is_crossed(const struct pc_ct *ct, const struct pc_flow *flow)
 {
-	return pc_has_opening(flow->t.proto) && !(ct->state & (PC_CT_NODE | PC_CT_NAT));
+	return pc_has_opening(flow->tuple.proto) && !(ct->state & (PC_CT_NODE | PC_CT_NAT));
 }
 
 /* A SYN-ACK from the end that opened the connection, after a SYN of the other end. */
@@ -50,11 +50,11 @@ static __always_inline bool pc_ct_is_reopened(const struct pc_ct *ct, const stru
 /* A packet that opens a flow uses no entry of the opposite direction, and no ended entry. */
 static __always_inline struct pc_ct_match pc_ct_find(struct pc_flow *flow)
 {
-	struct pc_ct_match match = {.at = pc_ct_get(&flow->t, !flow->packet.opens)};
+	struct pc_ct_match match = {.at = pc_ct_get(&flow->tuple, !flow->packet.opens)};
 	struct pc_ct *ct = match.at.ct;
 
 	match.at.ct = 0;
-	flow->is_kept = match.at.is_kept;
+	flow->is_established = match.at.is_established;
 	if (!ct || ct->expires <= flow->now)
 		return match;
 	match.is_reply = match.at.back != ct->back;

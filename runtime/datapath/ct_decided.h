@@ -125,7 +125,7 @@ static __always_inline bool pc_ct_insert(const struct pc_flow *flow, __u32 egres
 {
 	struct pc_ct *ct = pc_ct_of(flow, egress_rule, ingress_rule, state);
 
-	return ct && pc_ct_put(flow, &flow->t, ct, flow->is_kept);
+	return ct && pc_ct_put(flow, &flow->tuple, ct, flow->is_established);
 }
 
 /* For a packet to a Service: whether this is its own post-NAT entry, not another connection's.
@@ -146,7 +146,7 @@ static __always_inline bool pc_ct_is_translated_as(const struct pc_ct *ct,
 static __always_inline bool pc_ct_renew(const struct pc_flow *flow, __u32 egress_rule,
 					__u32 ingress_rule)
 {
-	struct pc_ct_at at = pc_ct_get(&flow->t, true);
+	struct pc_ct_at at = pc_ct_get(&flow->tuple, true);
 	/* A policy has decided it: these bits no longer hold. */
 	__u32 gone = PC_CT_NODE | PC_CT_DENIED | PC_CT_EITHER | PC_CT_CLAIMED;
 	struct pc_ct *ct = at.ct;
@@ -186,7 +186,7 @@ static __always_inline void pc_ct_renew_node(struct pc_ct *ct, const struct pc_f
  */
 static __always_inline void pc_ct_deny(const struct pc_flow *flow)
 {
-	struct pc_ct_at at = pc_ct_get(&flow->t, true);
+	struct pc_ct_at at = pc_ct_get(&flow->tuple, true);
 	struct pc_ct *ct = at.ct;
 
 	if (!ct || ct->back != at.back)
@@ -202,7 +202,7 @@ static __always_inline void pc_ct_deny(const struct pc_flow *flow)
 /* A SYN against the connection passes. False if that connection no longer exists. */
 static __always_inline bool pc_ct_cross(const struct pc_flow *flow)
 {
-	struct pc_ct_at at = pc_ct_get(&flow->t, true);
+	struct pc_ct_at at = pc_ct_get(&flow->tuple, true);
 
 	if (!at.ct || at.ct->back == at.back || at.ct->expires <= flow->now)
 		return false;
@@ -220,8 +220,8 @@ __noinline int pc_ct_hold(struct pc_flow *flow)
 
 	if (!flow)
 		return 0;
-	at = pc_ct_get(&flow->t, true);
-	if (at.ct && !at.is_kept && pc_ct_keep(flow, at.ct))
-		flow->is_kept = true;
+	at = pc_ct_get(&flow->tuple, true);
+	if (at.ct && !at.is_established && pc_ct_establish(flow, at.ct))
+		flow->is_established = true;
 	return 0;
 }

@@ -25,14 +25,14 @@ __noinline int pc_far_new(struct pc_flow *flow, __u32 node)
 	*ct = (struct pc_ct){};
 	ct->flow_id = bpf_get_prandom_u32();
 	ct->state = PC_CT_NAT | PC_CT_PRE_NAT | PC_CT_FAR;
-	pc_tuple_pre_nat(&flow->t, &flow->nat);
+	pc_tuple_pre_nat(&flow->tuple, &flow->nat);
 	flow->action.node = node;
 	ct->state |= pc_ct_news(flow, false);
 	ct->epoch = flow->epoch;
 	ct->src.node = node;
-	ct->src.nat = (struct pc_ct_nat){.port = flow->t.sport, .backend = flow->nat.backend};
+	ct->src.nat = (struct pc_ct_nat){.port = flow->tuple.sport, .backend = flow->nat.backend};
 	ct->expires = flow->now + pc_ct_idle(flow, ct->state);
-	if (!pc_ct_put(flow, &flow->t, ct, flow->is_pre_nat_kept))
+	if (!pc_ct_put(flow, &flow->tuple, ct, flow->is_pre_nat_established))
 		return PC_DROP_CT_FULL;
 	pc_frag_record(flow);
 	return PC_PASS;
@@ -43,8 +43,8 @@ __noinline int pc_far_new(struct pc_flow *flow, __u32 node)
 static __always_inline void pc_far_assume(const struct pc_flow *flow, struct pc_ct *ct,
 					  const struct pc_backend *backend)
 {
-	if (!(ct->state & PC_CT_REPLIED) && !flow->packet.opens && flow->t.proto != IPPROTO_UDP &&
-	    pc_answers_leave_here(backend))
+	if (!(ct->state & PC_CT_REPLIED) && !flow->packet.opens &&
+	    flow->tuple.proto != IPPROTO_UDP && pc_answers_leave_here(backend))
 		__sync_fetch_and_or(&ct->state, PC_CT_REPLIED);
 }
 
@@ -55,7 +55,7 @@ static __always_inline bool pc_far_begins(const struct pc_flow *flow, const stru
 {
 	__u32 state = ct->state & (PC_CT_REPLIED | PC_CT_FINS | PC_CT_RESET);
 
-	return flow->t.proto == IPPROTO_UDP || (flow->packet.opens && state != PC_CT_REPLIED);
+	return flow->tuple.proto == IPPROTO_UDP || (flow->packet.opens && state != PC_CT_REPLIED);
 }
 
 /* False: the endpoint is gone, and the caller selects a new one. The node that has the endpoint

@@ -80,9 +80,9 @@ PC_PLACES(pc_place6_new, PC_NEW_ENTRIES, struct pc_ct6_key);
 
 /* An entry, as one of its packets finds it. */
 struct pc_ct_at {
-	struct pc_ct *ct; /* NULL: no entry */
-	bool back;        /* the packet's tuple runs from hi to lo */
-	bool is_kept;     /* in the established table */
+	struct pc_ct *ct;    /* NULL: no entry */
+	bool back;           /* the packet's tuple runs from hi to lo */
+	bool is_established; /* in the established table */
 };
 
 /* The entry of either direction. `surely`: finds the entry also while it moves between the tables.
@@ -96,22 +96,22 @@ static __always_inline struct pc_ct_at pc_ct_get(const struct pc_tuple *t, bool 
 	if (t->family == PC_IPV4) {
 		at.back = pc_ct4_key_of(&key4, t);
 		at.ct = bpf_map_lookup_elem(&pc_ct4, &key4);
-		at.is_kept = at.ct;
+		at.is_established = at.ct;
 		if (!at.ct)
 			at.ct = bpf_map_lookup_elem(&pc_ct4_new, &key4);
 		if (!at.ct && surely) {
 			at.ct = bpf_map_lookup_elem(&pc_ct4, &key4);
-			at.is_kept = at.ct;
+			at.is_established = at.ct;
 		}
 	} else {
 		at.back = pc_ct6_key_of(&key6, t);
 		at.ct = bpf_map_lookup_elem(&pc_ct6, &key6);
-		at.is_kept = at.ct;
+		at.is_established = at.ct;
 		if (!at.ct)
 			at.ct = bpf_map_lookup_elem(&pc_ct6_new, &key6);
 		if (!at.ct && surely) {
 			at.ct = bpf_map_lookup_elem(&pc_ct6, &key6);
-			at.is_kept = at.ct;
+			at.is_established = at.ct;
 		}
 	}
 	return at;

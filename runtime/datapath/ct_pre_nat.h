@@ -24,7 +24,7 @@ static __always_inline struct pc_tuple *pc_pre_nat_of(const struct pc_flow *flow
 
 	if (!room)
 		return 0;
-	room->pre_nat = flow->t;
+	room->pre_nat = flow->tuple;
 	pc_tuple_pre_nat(&room->pre_nat, &flow->nat);
 	return &room->pre_nat;
 }
@@ -35,10 +35,10 @@ static __always_inline bool pc_ct_add_pre_nat(const struct pc_flow *flow, struct
 	struct pc_tuple *pre_nat = pc_pre_nat_of(flow);
 
 	ct->state = (ct->state | PC_CT_PRE_NAT) & ~(PC_CT_TRIED | PC_CT_CAME_SRC | PC_CT_OPENING);
-	ct->src.nat = (struct pc_ct_nat){.port = flow->t.sport, .backend = flow->nat.backend};
-	if (pre_nat && pc_ct_put(flow, pre_nat, ct, flow->is_pre_nat_kept))
+	ct->src.nat = (struct pc_ct_nat){.port = flow->tuple.sport, .backend = flow->nat.backend};
+	if (pre_nat && pc_ct_put(flow, pre_nat, ct, flow->is_pre_nat_established))
 		return true;
-	pc_ct_delete(&flow->t);
+	pc_ct_delete(&flow->tuple);
 	return false;
 }
 
@@ -48,7 +48,7 @@ static __always_inline bool pc_ct_insert_both(const struct pc_flow *flow, __u32 
 {
 	struct pc_ct *ct = pc_ct_of(flow, egress_rule, ingress_rule, pc_ct_opening(flow));
 
-	return ct && pc_ct_put(flow, &flow->t, ct, flow->is_kept) &&
+	return ct && pc_ct_put(flow, &flow->tuple, ct, flow->is_established) &&
 	       (!flow->nat.backend || pc_ct_add_pre_nat(flow, ct));
 }
 
@@ -63,7 +63,7 @@ static __always_inline bool pc_ct_put_pre_nat(const struct pc_flow *flow)
 
 	if (!flow->nat.backend)
 		return true;
-	back = pc_ct_get(&flow->t, true).ct;
+	back = pc_ct_get(&flow->tuple, true).ct;
 	pre_nat = pc_pre_nat_of(flow);
 	if (!back || !room || !pre_nat)
 		return false;

@@ -35,7 +35,7 @@ static __always_inline __u64 pc_ct_yields(const struct pc_seek *seek, const stru
 
 	if (there->state & PC_CT_DENIED)
 		return PC_STAYS;
-	if (seek->is_short != PC_REFUSED_KEPT)
+	if (seek->is_short != PC_QUOTA_ESTABLISHED)
 		return is_own ? left : left + PC_OTHERS;
 	idle = (__u64)pc_idle_seconds(proto, sub, there->state) * seek->second;
 	return is_own && left + idle / PC_PRESSED < idle ? left : PC_STAYS;
@@ -59,7 +59,7 @@ static __always_inline __u64 pc_ct6_yields(const struct pc_seek *seek, const voi
 
 /* Prepares the search for a place of the room's entry. Each second searches at other places. */
 static __always_inline void pc_ct_seek(struct pc_room *room, __u64 now, __u32 second,
-				       enum pc_refusal is_short)
+				       enum pc_quota is_short)
 {
 	const struct pc_ct *ct = pc_room_ct(room);
 
@@ -68,5 +68,5 @@ static __always_inline void pc_ct_seek(struct pc_room *room, __u64 now, __u32 se
 	room->seek.owner = pc_ct_owner(ct);
 	room->seek.roll = ct->flow_id + (__u32)now * 0x9e3779b1U;
 	room->seek.is_short = is_short;
-	room->seek.refusal = PC_REFUSED_NONE;
+	room->seek.full = PC_QUOTA_NONE;
 }

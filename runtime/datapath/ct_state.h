@@ -110,7 +110,7 @@ static __always_inline __u32 pc_idle_seconds(__u8 proto, __u8 sub, __u32 state)
 /* How many ticks the connection may be silent. */
 static __always_inline __u64 pc_ct_idle(const struct pc_flow *flow, __u32 state)
 {
-	return (__u64)pc_idle_seconds(flow->t.proto, flow->t.sub, state) * flow->second;
+	return (__u64)pc_idle_seconds(flow->tuple.proto, flow->tuple.sub, state) * flow->second;
 }
 
 /* The connection has ended: a SYN now opens a new connection between the same ports. */
@@ -122,7 +122,7 @@ static __always_inline bool pc_ct_is_over(const struct pc_ct *ct)
 /* The state of a connection that the packet opens, up to this step of its handshake. */
 static __always_inline __u32 pc_ct_opening(const struct pc_flow *flow)
 {
-	return flow->packet.opens && pc_has_opening(flow->t.proto) ? PC_CT_OPENING : 0;
+	return flow->packet.opens && pc_has_opening(flow->tuple.proto) ? PC_CT_OPENING : 0;
 }
 
 /* The bits that this packet adds to the state. */
@@ -130,7 +130,7 @@ static __always_inline __u32 pc_ct_news(const struct pc_flow *flow, bool is_repl
 {
 	__u32 news = is_reply ? PC_CT_REPLIED : 0;
 
-	if (flow->t.proto != IPPROTO_TCP)
+	if (flow->tuple.proto != IPPROTO_TCP)
 		return news;
 	if (flow->packet.tcp_flags & PC_TCP_RST)
 		news |= PC_CT_RESET;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* ct_store.h - stores an entry in the new-connection table, and moves it to the established table.
- * Gives pc_ct_put(), pc_ct_keep(), pc_ct_touch().
+ * Gives pc_ct_put(), pc_ct_establish(), pc_ct_touch().
  */
 #pragma once
 #include "ct_room.h"
@@ -14,7 +14,7 @@ __noinline int pc_ct_put_new(const struct pc_tuple *t, __u64 now, __u32 second)
 	if (!t || !room)
 		return false;
 	ct = pc_room_ct(room);
-	pc_ct_seek(room, now, second, PC_REFUSED_NEW);
+	pc_ct_seek(room, now, second, PC_QUOTA_NEW);
 	if (t->family == PC_IPV4) {
 		ct->back = pc_ct4_key_of((struct pc_ct4_key *)room->key, t);
 		return PC_STORE(pc_ct4_new, pc_place4_new, PC_NEW_ENTRIES, room, struct pc_ct4_key,
@@ -31,18 +31,18 @@ __noinline int pc_ct_put_new(const struct pc_tuple *t, __u64 now, __u32 second)
  * entry of the established table, which would hide it. False when there was no room.
  */
 static __always_inline bool pc_ct_put(const struct pc_flow *flow, const struct pc_tuple *t,
-				      struct pc_ct *ct, bool is_kept)
+				      struct pc_ct *ct, bool is_established)
 {
 	struct pc_room *room = pc_room_here();
 	bool stored;
 
 	if (!room)
 		return false;
-	if (is_kept && t->family == PC_IPV4) {
+	if (is_established && t->family == PC_IPV4) {
 		ct->back = pc_ct4_key_of((struct pc_ct4_key *)room->key, t);
 		if (!bpf_map_update_elem(&pc_ct4, room->key, ct, BPF_EXIST))
 			return true;
-	} else if (is_kept) {
+	} else if (is_established) {
 		ct->back = pc_ct6_key_of((struct pc_ct6_key *)room->key, t);
 		if (!bpf_map_update_elem(&pc_ct6, room->key, ct, BPF_EXIST))
 			return true;
@@ -62,7 +62,7 @@ __noinline int pc_ct_move(const struct pc_tuple *t, const struct pc_ct *ct, __u6
 	/* The 6.1 verifier rejects stores through a pointer argument of a function. */
 	*pc_room_ct(room) = *ct;
 	ct = pc_room_ct(room);
-	pc_ct_seek(room, now, second, PC_REFUSED_KEPT);
+	pc_ct_seek(room, now, second, PC_QUOTA_ESTABLISHED);
 	if (t->family == PC_IPV4) {
 		pc_ct4_key_of((struct pc_ct4_key *)room->key, t);
 		return PC_STORE(pc_ct4, pc_place4, PC_CT4_ENTRIES, room, struct pc_ct4_key, ct,
@@ -76,9 +76,9 @@ __noinline int pc_ct_move(const struct pc_tuple *t, const struct pc_ct *ct, __u6
 }
 
 /* The same. Without a free place the entry stays. Its pointer must not be used afterwards. */
-static __always_inline bool pc_ct_keep(const struct pc_flow *flow, const struct pc_ct *ct)
+static __always_inline bool pc_ct_establish(const struct pc_flow *flow, const struct pc_ct *ct)
 {
-	bool moved = pc_ct_move(&flow->t, ct, flow->now, flow->second);
+	bool moved = pc_ct_move(&flow->tuple, ct, flow->now, flow->second);
 	struct pc_room *room = pc_room_here();
 
 	if (room)
@@ -104,10 +104,10 @@ static __always_inline bool pc_ct_touch(const struct pc_ct_at *at, const struct 
 {
 	bool is_written = pc_ct_note(at->ct, flow, is_reply);
 
-	if (at->is_kept || !pc_ct_is_settled(at->ct, flow, is_reply))
+	if (at->is_established || !pc_ct_is_settled(at->ct, flow, is_reply))
 		return false;
 	if (at->ct->state & PC_CT_TRIED && !is_written)
 		return false;
 	__sync_fetch_and_or(&at->ct->state, PC_CT_TRIED);
-	return pc_ct_keep(flow, at->ct);
+	return pc_ct_establish(flow, at->ct);
 }

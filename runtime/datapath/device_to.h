@@ -14,7 +14,7 @@
  */
 static __always_inline bool pc_fib_has_ports(const struct pc_flow *flow)
 {
-	return !flow->packet.fragment && pc_l4_header(&flow->t) && !pc_is_icmp(&flow->t);
+	return !flow->packet.fragment && pc_l4_header(&flow->tuple) && !pc_is_icmp(&flow->tuple);
 }
 
 /* The device that was found; 0: none. */
@@ -30,15 +30,15 @@ static __always_inline struct bpf_fib_lookup pc_fib_of(const struct __sk_buff *s
 						       const struct pc_flow *flow, bool back)
 {
 	struct bpf_fib_lookup fib = {.ifindex = skb->ifindex};
-	const struct pc_addr6 *from = back ? &flow->t.daddr : &flow->t.saddr;
-	const struct pc_addr6 *to = back ? &flow->t.saddr : &flow->t.daddr;
+	const struct pc_addr6 *from = back ? &flow->tuple.daddr : &flow->tuple.saddr;
+	const struct pc_addr6 *to = back ? &flow->tuple.saddr : &flow->tuple.daddr;
 
-	fib.l4_protocol = flow->t.proto;
+	fib.l4_protocol = flow->tuple.proto;
 	if (pc_fib_has_ports(flow)) {
-		fib.sport = back ? flow->t.dport : flow->t.sport;
-		fib.dport = back ? flow->t.sport : flow->t.dport;
+		fib.sport = back ? flow->tuple.dport : flow->tuple.sport;
+		fib.dport = back ? flow->tuple.sport : flow->tuple.dport;
 	}
-	if (flow->t.family == PC_IPV4) {
+	if (flow->tuple.family == PC_IPV4) {
 		fib.family = PC_FIB_IPV4;
 		fib.ipv4_src = from->word[0];
 		fib.ipv4_dst = to->word[0];

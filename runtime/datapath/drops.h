@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* drops.h - why a packet is dropped, and the one place that counts drops.
- * Gives enum drop_reason and pc_verdict(). Stages return a reason up; a hook ends in pc_finish() of
- * flow.h.
+ * Gives enum drop_reason, and pc_tc_action(): the return value of a hook for a reason.
  */
 #pragma once
 #include "addr.h"
@@ -21,7 +20,7 @@ enum drop_reason {
 	PC_DROP_EXT_HEADERS,  /* more IPv6 extension headers than are walked, or source routing */
 	PC_DROP_FRAGMENT,     /* its first fragment was not seen, or did not pass */
 	PC_DROP_NOT_FOR_POD,  /* sent to a pod's device, but to an address that is not the pod's */
-	PC_DROP_NO_POLICY,    /* no policy program in the slot: nothing passes undecided */
+	PC_DROP_NO_POLICY,    /* no policy program is loaded, so nothing is decided */
 	PC_DROP_POLICY,       /* a rule, or the lack of one; pc_counts has the rule */
 	PC_DROP_CT_FULL,      /* no room for the connection, so its replies would be dropped */
 	PC_DROP_SOURCE_ROUTE, /* an IPv4 option that routes it elsewhere than its destination */
@@ -46,24 +45,6 @@ enum drop_reason {
 	PC_DROP_REASONS
 };
 
-/* What is left to do with a packet that a stage neither passes nor drops. Stages return an int:
- * PC_PASS, an enum drop_reason, or one of these, which are below 0. The first ones are for the end
- * of a hook, which calls the header in the comment. A hook without that end drops the packet, for
- * the reason behind the minus.
- */
-enum pc_step {
-	PC_STEP_REASSEMBLE = -PC_DROP_FRAGMENT,    /* detour.h */
-	PC_STEP_HAIRPIN = -PC_DROP_HAIRPIN,        /* hairpin.h: back to its sender */
-	PC_STEP_ROUTE_BACK = -PC_DROP_NODE_ANSWER, /* route_back.h: to the node */
-	PC_STEP_REFUSE = -PC_DROP_NO_BACKEND,      /* service_refuse.h: its sender is told */
-	PC_STEP_TELL_SIZE = -PC_DROP_TOO_BIG,      /* service_refuse.h: the same, with the MTU */
-	/* Between the stages of a hook. */
-	PC_STEP_NEW = -PC_DROP_REASONS - 1,    /* no usable entry: the packet opens a connection */
-	PC_STEP_DECIDE = -PC_DROP_REASONS - 2, /* the policy program decides */
-	PC_STEP_OTHER = -PC_DROP_REASONS - 3,  /* not for this stage: the next one takes it */
-	PC_STEP_LAST = -PC_DROP_REASONS - 4
-};
-
 /* Per CPU, so that CPUs share no cache line for counting. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -73,10 +54,11 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_drops SEC(".maps");
 
-/* Pass is "next", not "ok": TC_ACT_OK would end the chain and silently disable programs that other
- * software attached behind these. (TCX_NEXT has the same value, and 6.1's headers lack it.)
+/* The return value of a hook; counts a drop. Pass is "next", not "ok": TC_ACT_OK would end the
+ * chain and silently disable programs that other software attached behind these. (TCX_NEXT has the
+ * same value, and 6.1's headers lack it.)
  */
-static __always_inline int pc_verdict(enum drop_reason reason)
+static __always_inline int pc_tc_action(enum drop_reason reason)
 {
 	__u32 key = reason;
 	__u64 *count;

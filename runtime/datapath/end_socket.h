@@ -125,7 +125,7 @@ __noinline int pc_socket_says(struct __sk_buff *skb, const struct pc_flow *flow,
 
 	if (!flow)
 		return PC_SOCKET_SILENT;
-	at = pc_socket_at(&flow->t, own, netns);
+	at = pc_socket_at(&flow->tuple, own, netns);
 	sk = bpf_skc_lookup_tcp(skb, &at.tuple, at.size, at.netns, 0);
 	if (!sk)
 		return PC_SOCKET_SILENT;

@@ -218,8 +218,8 @@ __noinline int pc_endpoint_at(__u32 family, const struct pc_addr6 *addr, struct 
 /* Fills the flow's two ends; an end that is no pod is zero. */
 static __always_inline void pc_endpoints_of(struct pc_flow *flow)
 {
-	pc_endpoint_at(flow->t.family, &flow->t.saddr, &flow->src);
-	pc_endpoint_at(flow->t.family, &flow->t.daddr, &flow->dst);
+	pc_endpoint_at(flow->tuple.family, &flow->tuple.saddr, &flow->src);
+	pc_endpoint_at(flow->tuple.family, &flow->tuple.daddr, &flow->dst);
 }
 
 /* Whether the pod behind the device has the address. */

@@ -37,7 +37,6 @@ struct pc_event {
 	__u16 icmp; /* type << 8 | code */
 	__u8 family, proto, reason, flags;
 };
-_Static_assert(sizeof(struct pc_event) == 88, "runtime/observe/event_records.py reads it");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -49,6 +48,8 @@ struct pc_event_count {
 	__u64 written;
 	__u64 withheld; /* above the rate limit */
 	__u64 lost;     /* without room in the ring buffer */
+	/* A ring buffer has no BTF types. This names the type of its records, for their reader. */
+	struct pc_event record[0];
 };
 
 struct {
@@ -111,7 +112,7 @@ static __always_inline void pc_log(const struct pc_flow *flow, __u32 egress_rule
 	now = bpf_ktime_get_ns();
 	if (!pc_event_is_due(flow->src.ifindex, now)) {
 		count->withheld += 1;
-		pc_refuse(flow->src.ifindex, PC_REFUSED_EVENTS);
+		pc_quota_count(flow->src.ifindex, PC_QUOTA_EVENTS);
 		return;
 	}
 	if (!pc_is_within(&count->due, now, PC_EVENT_EVERY, PC_EVENT_SLACK)) {
@@ -130,15 +131,15 @@ static __always_inline void pc_log(const struct pc_flow *flow, __u32 egress_rule
 	event->ingress_rule = ingress_rule;
 	event->src = flow->src.id;
 	event->dst = flow->dst.id;
-	event->saddr = flow->t.saddr;
-	event->daddr = flow->t.daddr;
+	event->saddr = flow->tuple.saddr;
+	event->daddr = flow->tuple.daddr;
 	event->service = flow->nat.daddr;
-	event->sport = flow->t.sport;
-	event->dport = flow->t.dport;
+	event->sport = flow->tuple.sport;
+	event->dport = flow->tuple.dport;
 	event->service_port = flow->nat.dport;
 	event->icmp = flow->packet.icmp;
-	event->family = flow->t.family;
-	event->proto = flow->t.proto;
+	event->family = flow->tuple.family;
+	event->proto = flow->tuple.proto;
 	event->reason = flow->action.reason;
 	event->flags = pc_event_flags(flow, !allowed && !ingress_rule);
 	bpf_ringbuf_submit(event, 0);

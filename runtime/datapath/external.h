@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* external.h - connections of external clients to Services.
- * Gives pc_is_stranger(), pc_external_known(), pc_external_new(), pc_external_decide(),
+ * Gives pc_check_external(), pc_external_known(), pc_external_new(), pc_external_decide(),
  * pc_to_external().
  *
  * The node that a client comes to selects the node that answers. If it selects itself, the
@@ -17,10 +17,10 @@
 #include "return_path.h"
 
 /* From outside: the source is neither a pod of this node nor the node. Fills flow->src. */
-static __always_inline enum drop_reason pc_is_stranger(struct pc_flow *flow)
+static __always_inline enum drop_reason pc_check_external(struct pc_flow *flow)
 {
-	pc_endpoint_at(flow->t.family, &flow->t.saddr, &flow->src);
-	if (flow->src.ifindex || pc_is_own_node(flow->t.family, &flow->t.saddr))
+	pc_endpoint_at(flow->tuple.family, &flow->tuple.saddr, &flow->src);
+	if (flow->src.ifindex || pc_is_own_node(flow->tuple.family, &flow->tuple.saddr))
 		return PC_DROP_SPOOFED_IP;
 	return PC_PASS;
 }
@@ -28,41 +28,41 @@ static __always_inline enum drop_reason pc_is_stranger(struct pc_flow *flow)
 /* Connections that the node itself serves; no policy decides them. Separate functions, as the BPF
  * stack has no room for both entries in one.
  */
-__noinline int pc_external_own(struct pc_flow *flow)
+__noinline int pc_external_insert(struct pc_flow *flow)
 {
 	return flow && pc_ct_insert_both(flow, 0, 0);
 }
 
-__noinline int pc_external_renew(struct pc_flow *flow)
+__noinline int pc_external_renew_post_nat(struct pc_flow *flow)
 {
 	return flow && pc_ct_renew(flow, 0, 0);
 }
 
-__noinline int pc_external_pre_nat(struct pc_flow *flow)
+__noinline int pc_external_put_pre_nat(struct pc_flow *flow)
 {
 	return flow && pc_ct_put_pre_nat(flow);
 }
 
-static __always_inline bool pc_external_own_again(struct pc_flow *flow)
+static __always_inline bool pc_external_renew(struct pc_flow *flow)
 {
-	return pc_external_renew(flow) && pc_external_pre_nat(flow);
+	return pc_external_renew_post_nat(flow) && pc_external_put_pre_nat(flow);
 }
 
 /* The tuple is that of client and endpoint, and the packet is translated. */
 static __always_inline enum drop_reason pc_external_decide(struct __sk_buff *skb,
-							   struct pc_flow *flow, __u32 word)
+							   struct pc_flow *flow, __u32 state)
 {
 	int stored;
 
-	pc_endpoint_at(flow->t.family, &flow->t.daddr, &flow->dst);
-	if (word & PC_STATE_HOSTS)
+	pc_endpoint_at(flow->tuple.family, &flow->tuple.daddr, &flow->dst);
+	if (state & PC_STATE_HOSTS)
 		pc_host_receives(flow);
 	if (flow->dst.ifindex)
-		return pc_ask_policy(skb, word);
-	if (!pc_is_own_node(flow->t.family, &flow->t.daddr))
+		return pc_ask_policy(skb, state);
+	if (!pc_is_own_node(flow->tuple.family, &flow->tuple.daddr))
 		return PC_DROP_NO_NODE; /* no return path from there */
-	stored = flow->action.entry == PC_ENTRY_RENEW ? pc_external_own_again(flow)
-						      : pc_external_own(flow);
+	stored = flow->action.entry == PC_ENTRY_RENEW ? pc_external_renew(flow)
+						      : pc_external_insert(flow);
 	if (!stored)
 		return PC_DROP_CT_FULL;
 	pc_frag_record(flow);
@@ -72,14 +72,14 @@ static __always_inline enum drop_reason pc_external_decide(struct __sk_buff *skb
 /* A packet to a Service that opens a connection; nat.backend stays 0 if it is to no Service. This
  * and the next function are separate, as the hook's stack is full.
  */
-__noinline int pc_external_new(struct __sk_buff *skb, struct pc_flow *flow, __u32 word)
+__noinline int pc_external_new(struct __sk_buff *skb, struct pc_flow *flow, __u32 state)
 {
 	const struct pc_backend *backend;
 	int reason;
 
 	if (!flow)
 		return PC_DROP_NO_NODE;
-	reason = pc_service_pick(skb, flow, word);
+	reason = pc_service_pick(skb, flow, state);
 	if (reason || !flow->nat.backend)
 		return reason;
 	backend = pc_backend_of(flow->nat.backend);
@@ -94,7 +94,7 @@ __noinline int pc_external_new(struct __sk_buff *skb, struct pc_flow *flow, __u3
 /* The client now comes by another node: answers go back by that node. */
 static __always_inline void pc_external_moved(const struct pc_flow *flow, struct pc_ct *pre_nat)
 {
-	struct pc_ct *back = pc_ct_get(&flow->t, true).ct;
+	struct pc_ct *back = pc_ct_get(&flow->tuple, true).ct;
 
 	if (!back || back->flow_id != pre_nat->flow_id)
 		return;
@@ -115,14 +115,15 @@ __noinline int pc_external_known(struct __sk_buff *skb, struct pc_flow *flow, bo
 
 	if (!flow)
 		return PC_DROP_NO_NODE;
-	match.at = pc_ct_get(&flow->t, true);
+	match.at = pc_ct_get(&flow->tuple, true);
 	ct = match.at.ct;
 	if (!ct || !(ct->state & PC_CT_PRE_NAT))
 		return PC_STEP_NEW;
 	if (ct->state & PC_CT_FAR && flow->client == PC_CLIENT_EXTERNAL &&
 	    pc_far_known(flow, &match))
 		return PC_PASS;
-	backend = ct->state & PC_CT_FAR ? 0 : pc_nat_backend(ct->src.nat.backend, flow->t.proto);
+	backend =
+	    ct->state & PC_CT_FAR ? 0 : pc_nat_backend(ct->src.nat.backend, flow->tuple.proto);
 	if (!backend)
 		return PC_STEP_NEW;
 	pc_tuple_translate(flow, backend, ct->src.nat.backend, ct->src.nat.port);
@@ -130,9 +131,9 @@ __noinline int pc_external_known(struct __sk_buff *skb, struct pc_flow *flow, bo
 		pc_external_moved(flow, ct);
 	pre_nat = pc_pre_nat_touch(flow, &match, backend);
 	if (pre_nat == PC_PRE_NAT_ALONE) {
-		pc_tuple_pre_nat(&flow->t, &flow->nat);
+		pc_tuple_pre_nat(&flow->tuple, &flow->nat);
 		flow->nat.backend = 0;
-		flow->is_kept = match.at.is_kept;
+		flow->is_established = match.at.is_established;
 		return PC_STEP_NEW;
 	}
 	/* Stack path, as for the answer: connection tracking that sees one direction only forgets
@@ -156,24 +157,24 @@ __noinline int pc_external_known(struct __sk_buff *skb, struct pc_flow *flow, bo
 static __always_inline enum drop_reason pc_to_external(struct __sk_buff *skb, struct pc_flow *flow,
 						       struct pc_ct *ct)
 {
-	const struct pc_backend *backend = pc_nat_backend(ct->dst.nat.backend, flow->t.proto);
-	const struct pc_addr6 *known;
+	const struct pc_backend *backend = pc_nat_backend(ct->dst.nat.backend, flow->tuple.proto);
+	const struct pc_addr6 *frontend;
 
 	if (!backend)
 		return PC_DROP_BACKEND_GONE;
-	known = pc_as_client_knows(backend, flow->t.family, ct);
+	frontend = pc_ct_frontend_addr(backend, flow->tuple.family, ct);
 	if (pc_ct_note(ct, flow, true))
-		pc_pre_nat_note(flow, ct, backend, known);
+		pc_pre_nat_note(flow, ct, backend, frontend);
 	flow->action.frag_backend = ct->dst.nat.backend | PC_FRAG_REPLY;
 	flow->action.node = ct->src.node;
-	flow->packet.partial = pc_partial_of(skb, flow);
-	if (!pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr, known) ||
-	    !pc_nat_port(skb, flow, PC_NAT_SRC, flow->t.sport, backend->frontend_port) ||
-	    !pc_nat_port(skb, flow, PC_NAT_DST, flow->t.dport, ct->dst.nat.port))
+	flow->packet.csum_partial = pc_csum_partial_of(skb, flow);
+	if (!pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->tuple.saddr, frontend) ||
+	    !pc_nat_port(skb, flow, PC_NAT_SRC, flow->tuple.sport, backend->frontend_port) ||
+	    !pc_nat_port(skb, flow, PC_NAT_DST, flow->tuple.dport, ct->dst.nat.port))
 		return PC_DROP_MALFORMED;
 	/* With the node, which later fragments need. */
 	if (flow->packet.fragment == PC_FRAG_FIRST)
-		pc_frag_put(flow, PC_DETOUR_NOT, ct->dst.ifindex);
+		pc_frag_put(flow, PC_REASM_NONE, ct->dst.ifindex);
 	if (pc_answers_leave_here(backend))
 		flow->action.node = 0;
 	return PC_PASS;

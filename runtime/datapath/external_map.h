@@ -13,8 +13,8 @@
 /* The mark of a packet that another node forwarded, from the tunnel device to the uplink's hook;
  * the node's number is below. No packet from a wire has a mark. PC_ANSWER_MARK is none of these.
  */
-#define PC_HANDED_MARK 0x70630000
-#define PC_HANDED_NODE (PC_NODES_MOST - 1)
+#define PC_FORWARDED_MARK 0x70630000
+#define PC_FORWARDED_NODE (PC_NODES_MOST - 1)
 /* The mark of our own error to a pod, which the uplink's hook lets pass. */
 #define PC_ERROR_MARK 0x70635222
 
@@ -37,32 +37,34 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_node_nums SEC(".maps");
 
-/* An address of another node. */
-struct pc_node_end {
+/* An address of another node, and its tunnel endpoint (VTEP): the outer destination address of
+ * packets that are forwarded to the node.
+ */
+struct pc_vtep {
 	struct pc_addr6 addr;
-	struct pc_addr6 end; /* where that node receives forwarded packets */
-	__u32 end_family;    /* 0: no node has the number */
-	__u32 end_number;    /* the same for all addresses of a node */
+	struct pc_addr6 vtep;
+	__u32 vtep_family; /* 0: no node has the number */
+	__u32 vtep_number; /* of the VTEP's address: the same for all addresses of a node */
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, PC_NODES_MOST);
 	__type(key, __u32);
-	__type(value, struct pc_node_end);
+	__type(value, struct pc_vtep);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} pc_node_ends SEC(".maps");
+} pc_vteps SEC(".maps");
 
 enum pc_return_path { PC_BACK_TUNNEL = 0, PC_BACK_DSR };
 
 /* The configuration of the last load. */
 struct pc_external {
-	__u32 tunnel;               /* its device; 0: none */
-	__u32 return_path;          /* default for Services that set none (return_path.h) */
-	__u32 uplink[PC_UPLINKS];   /* their devices; 0: end of the list */
-	__u32 past[PC_UPLINKS];     /* uplinks of the fast path (forward_out.h), at indices that
-				       stay the same in each load; 0: none */
-	struct pc_addr6 own4, own6; /* an address of this node, where its node ports are */
+	__u32 tunnel;                       /* its device; 0: none */
+	__u32 return_path;                  /* default for Services that set none (return_path.h) */
+	__u32 uplink[PC_UPLINKS];           /* their devices; 0: end of the list */
+	__u32 fast_path_uplink[PC_UPLINKS]; /* forward_out.h; entries store the index, so it stays
+					       the same in each load; 0: none */
+	struct pc_addr6 own4, own6;         /* an address of this node, where its node ports are */
 	__u32 marks; /* marks that routing rules read: such packets need the stack path */
 };
 
@@ -90,19 +92,19 @@ static __always_inline bool pc_is_own_node(__u8 family, const struct pc_addr6 *a
 }
 
 /* The address with the number; NULL: none. */
-static __always_inline const struct pc_node_end *pc_node_of(__u32 number)
+static __always_inline const struct pc_vtep *pc_node_of(__u32 number)
 {
-	const struct pc_node_end *end = bpf_map_lookup_elem(&pc_node_ends, &number);
+	const struct pc_vtep *node = bpf_map_lookup_elem(&pc_vteps, &number);
 
-	return end && end->end_family ? end : 0;
+	return node && node->vtep_family ? node : 0;
 }
 
 /* Whether two numbers are those of one node. */
 static __always_inline bool pc_is_same_node(__u32 number, __u32 other)
 {
-	const struct pc_node_end *one = pc_node_of(number), *two = pc_node_of(other);
+	const struct pc_vtep *one = pc_node_of(number), *two = pc_node_of(other);
 
-	return one && two && one->end_number == two->end_number;
+	return one && two && one->vtep_number == two->vtep_number;
 }
 
 static __always_inline const struct pc_external *pc_external_now(void)
@@ -115,10 +117,10 @@ static __always_inline const struct pc_external *pc_external_now(void)
 /* The address that an external client uses for a Service. For a node port: the address of the node
  * that the client came to. `service` is the backend's address, and `node` the connection's.
  */
-static __always_inline const struct pc_addr6 *pc_as_known(const struct pc_addr6 *service,
-							  __u8 family, __u32 node)
+static __always_inline const struct pc_addr6 *pc_frontend_addr(const struct pc_addr6 *service,
+							       __u8 family, __u32 node)
 {
-	const struct pc_node_end *end = node ? pc_node_of(node) : 0;
+	const struct pc_vtep *ingress = node ? pc_node_of(node) : 0;
 
-	return end && pc_is_own_node(family, service) ? &end->addr : service;
+	return ingress && pc_is_own_node(family, service) ? &ingress->addr : service;
 }

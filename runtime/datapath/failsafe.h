@@ -32,7 +32,7 @@ static __always_inline bool pc_is_failsafe(const struct pc_flow *flow, enum pc_f
 					   __be16 port)
 {
 	struct pc_failsafe key = {
-	    .epoch = flow->epoch, .port = port, .proto = flow->t.proto, .side = side};
+	    .epoch = flow->epoch, .port = port, .proto = flow->tuple.proto, .side = side};
 
 	return bpf_map_lookup_elem(&pc_failsafes, &key);
 }

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* flow.h - what the hooks learn about a packet, and pass to the policy program.
  * Gives struct pc_tuple, struct pc_endpoint, struct pc_flow and their per-CPU scratch.
+ *
+ * The verifier checks a __noinline function apart from its callers. So such a function tests its
+ * pointers, and returns any drop for a null pointer. No caller passes one.
  */
 #pragma once
-#include "drops.h"
+#include "steps.h"
 
 #define PC_ENDPOINT_NODE 1 /* a node, which policies distinguish from an address; never a pod */
 #define PC_ENDPOINT_PEER 2 /* its veth's peer is in another namespace: forward.h may redirect */
 #define PC_ENDPOINT_HOST 4 /* this node itself, under host policy (host_end.h) */
-/* From this bit on: 1 + the node's id for the pod's network namespace; 0: not known. */
-#define PC_ENDPOINT_NETNS 3
+/* The flags above this shift: 1 + the node's id for the pod's network namespace; 0: not known. */
+#define PC_ENDPOINT_NETNS_SHIFT 3
 
 /* A pod, or a node. id 0: neither. ifindex 0: no pod of this node, and mac is then zero too. */
 struct pc_endpoint {
@@ -46,13 +49,13 @@ enum pc_fragment { PC_FRAG_NONE = 0, PC_FRAG_FIRST, PC_FRAG_LATER };
 /* What the policy program does with the connection's entry. */
 enum pc_entry { PC_ENTRY_INSERT = 0, PC_ENTRY_RENEW };
 
-/* Which end has opened the packet's connection. The decision follows that direction. */
+/* How the opener of the connection is known. Policy decides the direction from opener to peer. */
 enum pc_opener {
-	PC_OPENER_KNOWN = 0, /* `t` runs from it: the packet opens, or an entry or a socket tells */
-	PC_OPENER_PROBE,     /* unknown: the policy program decides `t`, then the reverse */
-	PC_OPENER_EITHER,    /* unknown: the reverse direction is allowed */
-	PC_OPENER_CROSSED,   /* both: the packet opens, against an existing connection */
-	PC_OPENER_CLAIMED,   /* a socket claims it, which its pod may have forged (end_socket.h) */
+	PC_OPENER_KNOWN = 0, /* the source: a SYN, an entry or a socket shows it */
+	PC_OPENER_PROBE,     /* not known: the policy program decides the tuple, then its reverse */
+	PC_OPENER_EITHER,    /* not known, and policy allows the reverse of the tuple */
+	PC_OPENER_CROSSED,   /* both ends: this SYN meets a connection that the peer has opened */
+	PC_OPENER_CLAIMED,   /* the source, says a socket that its pod can forge (end_socket.h) */
 	PC_OPENER_OWN_NODE,  /* the pod's own node: only own-node rules apply (own_node.h) */
 };
 
@@ -63,24 +66,24 @@ struct pc_nat {
 	struct pc_addr6 daddr;
 };
 
-/* Which checksum is left to the device (offload.h): none, the transport header's, one in the data,
- * or one at an invalid offset.
+/* The checksum that CHECKSUM_PARTIAL leaves to the device (offload.h): none, the transport
+ * header's, one in the data, or one at an invalid offset.
  */
-enum pc_partial { PC_PARTIAL_NOT = 0, PC_PARTIAL_OWN, PC_PARTIAL_DATA, PC_PARTIAL_WRONG };
+enum pc_csum_partial { PC_PARTIAL_NONE = 0, PC_PARTIAL_L4, PC_PARTIAL_DATA, PC_PARTIAL_INVALID };
 
 /* The client for which an endpoint is selected. */
 enum pc_client {
 	PC_CLIENT_POD = 0, /* of this node: external traffic policies do not apply */
 	PC_CLIENT_EXTERNAL,
-	PC_CLIENT_HANDED, /* external; the node that it came to forwarded it to this node */
-	PC_CLIENT_NODE,   /* this node itself, by a route (to_route.h); selects as a pod does */
+	PC_CLIENT_FORWARDED, /* external: another node forwarded its packet to this node */
+	PC_CLIENT_NODE,      /* this node itself, by a route (to_route.h); selects as a pod does */
 };
 
-#define PC_SENT 0x80000000 /* in forward_to: the kernel has its target; the packet must pass */
+#define PC_REDIRECTED 0x80000000 /* in forward_to: a redirect helper was called for the packet */
 
 /* What the parser found. The offsets count from the start of the frame. */
 struct pc_packet {
-	__u32 end; /* offset just behind the IP datagram; padding follows */
+	__u32 ip_end; /* the first offset behind the IP datagram; padding follows */
 	__be32 frag_id;
 	__u16 l4;        /* offset of the transport header */
 	__u16 ethertype; /* host order */
@@ -90,9 +93,9 @@ struct pc_packet {
 	__u8 hop_limit;
 	__u8 opens; /* a packet that can only begin a flow: SYN, INIT, echo request */
 	__u8 fragment;
-	__u8 frag_proto; /* from the fragment header, which precedes other extensions */
-	__u8 partial;    /* enum pc_partial */
-	__u8 is_summed;  /* the device that brought it has summed all of it */
+	__u8 frag_proto;   /* from the fragment header, which precedes other extensions */
+	__u8 csum_partial; /* enum pc_csum_partial */
+	__u8 is_summed;    /* the ingress device has verified the checksum */
 	__u8 zero;
 };
 
@@ -111,23 +114,25 @@ struct pc_action {
 
 /* A packet's flow: its ends, and the direction in which it is decided. */
 struct pc_flow {
-	struct pc_tuple t; /* of the packet; before the tail call, of the flow's first packet */
-	struct pc_endpoint src, dst; /* of the same direction as t */
+	struct pc_tuple tuple;       /* the packet's; for the policy program, that of the opener */
+	struct pc_endpoint src, dst; /* of the same direction as the tuple */
 	__u64 now;                   /* in kernel ticks */
 	__u32 second;                /* ticks per second */
 	__u32 epoch;
-	__u8 is_reply;        /* the packet at hand runs against t */
-	__u8 is_kept;         /* an entry, perhaps unusable, is in the established table */
-	__u8 is_pre_nat_kept; /* the same for the tuple before translation */
-	__u8 client;          /* enum pc_client: the end that sends to a Service, or is answered */
-	__u8 opener;          /* enum pc_opener */
+	__u8 is_reply;               /* the packet runs against the tuple */
+	__u8 is_established;         /* an entry, perhaps unusable, is in the established table */
+	__u8 is_pre_nat_established; /* the same for the tuple before translation */
+	__u8 client; /* enum pc_client: the end that sends to a Service, or is answered */
+	__u8 opener; /* enum pc_opener */
 	__u8 zeros[7];
 	struct pc_packet packet;
 	struct pc_action action;
 	struct pc_nat nat; /* last: pc_parse() clears what is before it, and its backend */
 };
-/* libbpf compares this size: it shows that pinned maps hold connections of another layout. */
-_Static_assert(sizeof(struct pc_flow) == 176, "another one where struct pc_ct changes");
+/* Pinned maps outlive a load. libbpf refuses to share them if this size differs, so it must change
+ * whenever the layout of struct pc_ct does.
+ */
+_Static_assert(sizeof(struct pc_flow) == 176, "change it with struct pc_ct");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -151,5 +156,5 @@ static __always_inline struct pc_flow *pc_flow_scratch(void)
 static __always_inline int pc_finish(struct pc_flow *flow, int step)
 {
 	flow->action.reason = step < 0 ? -step : step;
-	return pc_verdict(flow->action.reason);
+	return pc_tc_action(flow->action.reason);
 }

@@ -81,7 +81,8 @@ _Static_assert(offsetof(struct pc_head, ip6.hop_limit) ==
  */
 static __always_inline bool pc_is_plain(const struct pc_flow *flow)
 {
-	__u32 header = flow->t.family == PC_IPV4 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr);
+	__u32 header =
+	    flow->tuple.family == PC_IPV4 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr);
 
 	return flow->packet.l4 == ETH_HLEN + header && !flow->packet.fragment &&
 	       flow->packet.hop_limit > 1;
@@ -101,7 +102,7 @@ static __always_inline bool pc_readdress(struct __sk_buff *skb, const struct pc_
 		return false;
 	__builtin_memcpy(head.dmac, to->mac, sizeof(head.dmac));
 	__builtin_memcpy(head.smac, to->gateway, sizeof(head.smac));
-	if (flow->t.family == PC_IPV4) {
+	if (flow->tuple.family == PC_IPV4) {
 		head.ip4.ttl--;
 		check = head.ip4.check + bpf_htons(0x0100);
 		head.ip4.check = check + (check >= 0xffff);

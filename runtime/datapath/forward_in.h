@@ -7,7 +7,7 @@
 #include "nat_forward.h"
 
 /* The bits of a match, without its entry. */
-enum pc_in { PC_IN_REPLY = 1, PC_IN_BACK = 2, PC_IN_KEPT = 4 };
+enum pc_in { PC_IN_REPLY = 1, PC_IN_BACK = 2, PC_IN_ESTABLISHED = 4 };
 
 /* A packet of a connection that is known and decided: an answer, or a packet to no Service. The
  * stack path has brought such packets to the pod before. to_pod judges connections that the node
@@ -18,7 +18,7 @@ static __noinline int pc_forward_match(struct __sk_buff *skb, struct pc_flow *fl
 				       struct pc_ct *ct, __u32 how)
 {
 	struct pc_ct_match match = {
-	    .at = {.ct = ct, .back = how & PC_IN_BACK, .is_kept = how & PC_IN_KEPT},
+	    .at = {.ct = ct, .back = how & PC_IN_BACK, .is_established = how & PC_IN_ESTABLISHED},
 	    .is_reply = how & PC_IN_REPLY,
 	};
 
@@ -30,7 +30,7 @@ static __noinline int pc_forward_match(struct __sk_buff *skb, struct pc_flow *fl
 	 */
 	if (!ct->out || pc_out_device(ct) != skb->ifindex)
 		return PC_PASS;
-	flow->packet.partial = pc_partial_of(skb, flow);
+	flow->packet.csum_partial = pc_csum_partial_of(skb, flow);
 	if (ct->state & PC_CT_NAT)
 		return pc_forward_answer(skb, flow, ct);
 	pc_forward(skb, flow, pc_ct_receiver(&match));
@@ -46,5 +46,5 @@ static __always_inline int pc_forward_in(struct __sk_buff *skb, struct pc_flow *
 	return pc_forward_match(skb, flow, match->at.ct,
 				(match->is_reply ? PC_IN_REPLY : 0) |
 				    (match->at.back ? PC_IN_BACK : 0) |
-				    (match->at.is_kept ? PC_IN_KEPT : 0));
+				    (match->at.is_established ? PC_IN_ESTABLISHED : 0));
 }

@@ -33,7 +33,7 @@ static __always_inline __u8 pc_out_uplink(const struct __sk_buff *skb)
 	if (!external || skb->mark & external->marks)
 		return 0;
 	for (int i = 0; i < PC_UPLINKS; i++)
-		if (external->past[i] == skb->ifindex)
+		if (external->fast_path_uplink[i] == skb->ifindex)
 			return i + 1;
 	return 0;
 }
@@ -43,18 +43,18 @@ static __always_inline __u8 pc_out_uplink(const struct __sk_buff *skb)
 static __always_inline struct pc_ct *pc_out_pre_nat(struct pc_flow *flow, const struct pc_ct *ct)
 {
 	const struct pc_backend *backend = pc_backend_of(ct->dst.nat.backend);
-	__be16 port = flow->t.sport;
+	__be16 port = flow->tuple.sport;
 	struct pc_ct *pre_nat;
 
 	if (!backend)
 		return 0;
-	flow->t.daddr = *pc_as_client_knows(backend, flow->t.family, ct);
-	flow->t.dport = backend->frontend_port;
-	flow->t.sport = ct->dst.nat.port;
-	pre_nat = pc_ct_get(&flow->t, true).ct;
-	flow->t.daddr = backend->addr;
-	flow->t.dport = backend->port;
-	flow->t.sport = port;
+	flow->tuple.daddr = *pc_ct_frontend_addr(backend, flow->tuple.family, ct);
+	flow->tuple.dport = backend->frontend_port;
+	flow->tuple.sport = ct->dst.nat.port;
+	pre_nat = pc_ct_get(&flow->tuple, true).ct;
+	flow->tuple.daddr = backend->addr;
+	flow->tuple.dport = backend->port;
+	flow->tuple.sport = port;
 	return pre_nat && pre_nat->flow_id == ct->flow_id && pre_nat->state & PC_CT_PRE_NAT
 		   ? pre_nat
 		   : 0;

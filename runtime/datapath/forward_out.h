@@ -9,8 +9,8 @@
 #include "forward.h"
 #include "external_map.h"
 
-/* The fields of pc_ct's `out`: the uplink, as 1 + its place in `past` of external_map.h; and the
- * time of the last route lookup, in units of 256 ticks.
+/* The fields of pc_ct's `out`: the uplink, as 1 + its place in `fast_path_uplink` of
+ * external_map.h; and the time of the last route lookup, in units of 256 ticks.
  */
 #define PC_OUT_UPLINK 0x0f
 #define PC_OUT_TIME   0xf0
@@ -40,7 +40,7 @@ static __always_inline bool pc_is_sent_out(const struct pc_flow *flow,
 	__u32 other = match->is_reply ? PC_CT_CAME_DST : PC_CT_CAME_SRC;
 
 	return ct->out && !pc_ct_receiver(match)->ifindex && ct->peers & pc_out_sender(match) &&
-	       (ct->state & other || flow->t.proto != IPPROTO_TCP);
+	       (ct->state & other || flow->tuple.proto != IPPROTO_TCP);
 }
 
 /* The uplink's device; 0: the last load has no uplink in that place. */
@@ -49,7 +49,7 @@ static __always_inline __u32 pc_out_device(const struct pc_ct *ct)
 	const struct pc_external *external = pc_external_now();
 	__u32 place = (ct->out & PC_OUT_UPLINK) - 1;
 
-	return external && place < PC_UPLINKS ? external->past[place] : 0;
+	return external && place < PC_UPLINKS ? external->fast_path_uplink[place] : 0;
 }
 
 /* The present path to the receiver; true if it leads by the device. */
@@ -59,18 +59,18 @@ static __always_inline bool pc_out_is_right(struct __sk_buff *skb, const struct 
 	int found;
 
 	fib->ifindex = skb->ifindex;
-	fib->l4_protocol = flow->t.proto;
-	fib->sport = flow->t.sport;
-	fib->dport = flow->t.dport;
+	fib->l4_protocol = flow->tuple.proto;
+	fib->sport = flow->tuple.sport;
+	fib->dport = flow->tuple.dport;
 	fib->tot_len = 1; /* asks for the route's MTU */
-	if (flow->t.family == PC_IPV4) {
+	if (flow->tuple.family == PC_IPV4) {
 		fib->family = PC_OUT_IPV4;
-		fib->ipv4_src = flow->t.saddr.word[0];
-		fib->ipv4_dst = flow->t.daddr.word[0];
+		fib->ipv4_src = flow->tuple.saddr.word[0];
+		fib->ipv4_dst = flow->tuple.daddr.word[0];
 	} else {
 		fib->family = PC_OUT_IPV6;
-		__builtin_memcpy(fib->ipv6_src, &flow->t.saddr, sizeof(fib->ipv6_src));
-		__builtin_memcpy(fib->ipv6_dst, &flow->t.daddr, sizeof(fib->ipv6_dst));
+		__builtin_memcpy(fib->ipv6_src, &flow->tuple.saddr, sizeof(fib->ipv6_src));
+		__builtin_memcpy(fib->ipv6_dst, &flow->tuple.daddr, sizeof(fib->ipv6_dst));
 	}
 	found = bpf_fib_lookup(skb, fib, sizeof(*fib), 0);
 	return (found == BPF_FIB_LKUP_RET_SUCCESS || found == BPF_FIB_LKUP_RET_NO_NEIGH) &&
@@ -105,7 +105,7 @@ __noinline int pc_out_again(struct __sk_buff *skb, struct pc_flow *flow, struct 
 	if (!pc_readdress(skb, flow, &as_it_is))
 		return 0;
 	skb->mark = 0;
-	flow->action.forward_to = device | PC_SENT;
+	flow->action.forward_to = device | PC_REDIRECTED;
 	bpf_redirect_neigh(device, &next, sizeof(next), 0);
 	return 0;
 }
@@ -138,7 +138,7 @@ __noinline int pc_out(struct __sk_buff *skb, struct pc_flow *flow, struct pc_ct 
 	if (!pc_readdress(skb, flow, to))
 		return 0;
 	skb->mark = 0;
-	flow->action.forward_to = device | PC_SENT;
+	flow->action.forward_to = device | PC_REDIRECTED;
 	bpf_redirect(device, 0);
 	return 0;
 }

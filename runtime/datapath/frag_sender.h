@@ -7,19 +7,20 @@
 #include "fragments.h"
 
 /* As pc_frag_put(). A separate function, for its own stack frame. */
-__noinline int pc_frag_by(const struct pc_flow *flow, __u32 detour)
+__noinline int pc_frag_by(const struct pc_flow *flow, __u32 reasm)
 {
 	struct pc_endpoint sender = {};
 
 	if (!flow)
 		return false;
-	pc_endpoint_at(flow->t.family, flow->is_reply ? &flow->t.daddr : &flow->t.saddr, &sender);
-	return pc_frag_put(flow, detour, sender.ifindex);
+	pc_endpoint_at(flow->tuple.family, flow->is_reply ? &flow->tuple.daddr : &flow->tuple.saddr,
+		       &sender);
+	return pc_frag_put(flow, reasm, sender.ifindex);
 }
 
 /* Called for every packet that passes; does nothing for an unfragmented one. */
 static __always_inline void pc_frag_passed(const struct pc_flow *flow)
 {
 	if (flow->packet.fragment == PC_FRAG_FIRST)
-		pc_frag_by(flow, PC_DETOUR_NOT);
+		pc_frag_by(flow, PC_REASM_NONE);
 }

@@ -9,10 +9,10 @@
 #define PC_FRAG_ENTRIES 16384
 #define PC_FRAG_IDLE    30ULL /* seconds; Linux's reassembly timeout */
 
-/* A datagram without a passed first fragment. GONE: later ones are in reassembly (detour.h).
- * CAME_BACK: all are in order. SEEN: its first one was at an uplink, for no Service.
+/* A datagram without a passed first fragment. SENT_ON: later ones are in reassembly (reassembly.h).
+ * RETURNED: all are in order. SEEN: its first one was at an uplink, for no Service.
  */
-enum pc_detour_state { PC_DETOUR_NOT = 0, PC_DETOUR_GONE, PC_DETOUR_CAME_BACK, PC_DETOUR_SEEN };
+enum pc_reasm_state { PC_REASM_NONE = 0, PC_REASM_SENT_ON, PC_REASM_RETURNED, PC_REASM_SEEN };
 
 #define PC_FRAG_REPLY 0x80000000 /* to the source; backend numbers do not use this bit */
 
@@ -35,7 +35,7 @@ struct pc_frag {
 	__u32 epoch;
 	__u32 backend; /* by which later fragments are translated, with PC_FRAG_REPLY; 0: none */
 	__u32 node;    /* the node to which or by which they are forwarded */
-	__u32 detour;  /* enum pc_detour_state; if not 0, no first fragment has passed */
+	__u32 reasm;   /* enum pc_reasm_state; if not 0, no first fragment has passed */
 	__u32 owner;   /* the sender, as in quota.h */
 	__u32 zero;
 };
@@ -64,7 +64,7 @@ static __always_inline struct pc_addr6 pc_frag_daddr(const struct pc_flow *flow)
 {
 	if (flow->nat.backend)
 		return flow->nat.daddr;
-	return flow->is_reply ? flow->t.saddr : flow->t.daddr;
+	return flow->is_reply ? flow->tuple.saddr : flow->tuple.daddr;
 }
 
 /* In the packet's own direction, before translation: t may already be turned to the flow's
@@ -73,7 +73,7 @@ static __always_inline struct pc_addr6 pc_frag_daddr(const struct pc_flow *flow)
 static __always_inline struct pc_frag4_key pc_frag4_key_of(const struct pc_flow *flow)
 {
 	return (struct pc_frag4_key){
-	    .saddr = flow->is_reply ? flow->t.daddr.word[0] : flow->t.saddr.word[0],
+	    .saddr = flow->is_reply ? flow->tuple.daddr.word[0] : flow->tuple.saddr.word[0],
 	    .daddr = pc_frag_daddr(flow).word[0],
 	    .id = flow->packet.frag_id,
 	    .proto = flow->packet.frag_proto,
@@ -83,7 +83,7 @@ static __always_inline struct pc_frag4_key pc_frag4_key_of(const struct pc_flow 
 static __always_inline struct pc_frag6_key pc_frag6_key_of(const struct pc_flow *flow)
 {
 	return (struct pc_frag6_key){
-	    .saddr = flow->is_reply ? flow->t.daddr : flow->t.saddr,
+	    .saddr = flow->is_reply ? flow->tuple.daddr : flow->tuple.saddr,
 	    .daddr = pc_frag_daddr(flow),
 	    .id = flow->packet.frag_id,
 	    .proto = flow->packet.frag_proto,
@@ -105,7 +105,7 @@ static __always_inline bool pc_frag_store(struct pc_room *room, const struct pc_
 {
 	struct pc_frag *frag = (struct pc_frag *)room->entry;
 
-	if (flow->t.family == PC_IPV4) {
+	if (flow->tuple.family == PC_IPV4) {
 		*(struct pc_frag4_key *)room->key = pc_frag4_key_of(flow);
 		return !bpf_map_update_elem(&pc_frag4, room->key, frag, BPF_EXIST) ||
 		       PC_STORE(pc_frag4, pc_frag_place4, PC_FRAG_ENTRIES, room,
@@ -125,15 +125,15 @@ static __always_inline void pc_frag_seek(struct pc_room *room, const struct pc_f
 	room->seek.second = flow->second;
 	room->seek.owner = sender;
 	room->seek.roll = flow->packet.frag_id ^ bpf_ntohl(flow->packet.frag_id) ^ (__u32)flow->now;
-	room->seek.is_short = PC_REFUSED_FRAGMENTS;
-	room->seek.refusal = PC_REFUSED_NONE;
+	room->seek.is_short = PC_QUOTA_FRAGMENTS;
+	room->seek.full = PC_QUOTA_NONE;
 }
 
 /* Records a datagram by its untranslated addresses: its first fragment has passed, or the datagram
- * takes the detour. `sender` is the sender's device. False when there is no room. A separate
+ * is sent to reassembly. `sender` is the sender's device. False when there is no room. A separate
  * function, for its own stack frame.
  */
-__noinline int pc_frag_put(const struct pc_flow *flow, __u32 detour, __u32 sender)
+__noinline int pc_frag_put(const struct pc_flow *flow, __u32 reasm, __u32 sender)
 {
 	struct pc_room *room = pc_room_here();
 	struct pc_frag *frag;
@@ -143,10 +143,10 @@ __noinline int pc_frag_put(const struct pc_flow *flow, __u32 detour, __u32 sende
 		return false;
 	frag = (struct pc_frag *)room->entry;
 	frag->expires = flow->now + PC_FRAG_IDLE * flow->second;
-	frag->epoch = detour ? 0 : flow->epoch;
-	frag->backend = detour ? 0 : flow->action.frag_backend;
-	frag->node = detour ? 0 : flow->action.node;
-	frag->detour = detour;
+	frag->epoch = reasm ? 0 : flow->epoch;
+	frag->backend = reasm ? 0 : flow->action.frag_backend;
+	frag->node = reasm ? 0 : flow->action.node;
+	frag->reasm = reasm;
 	frag->owner = sender;
 	frag->zero = 0;
 	pc_frag_seek(room, flow, sender);
@@ -164,7 +164,7 @@ static __always_inline __u32 pc_frag_sender(const struct pc_flow *flow)
 static __always_inline void pc_frag_record(const struct pc_flow *flow)
 {
 	if (flow->packet.fragment == PC_FRAG_FIRST)
-		pc_frag_put(flow, PC_DETOUR_NOT, pc_frag_sender(flow));
+		pc_frag_put(flow, PC_REASM_NONE, pc_frag_sender(flow));
 }
 
 static __always_inline const struct pc_frag *pc_frag_of(const struct pc_flow *flow)
@@ -172,7 +172,7 @@ static __always_inline const struct pc_frag *pc_frag_of(const struct pc_flow *fl
 	struct pc_frag4_key key4;
 	struct pc_frag6_key key6;
 
-	if (flow->t.family == PC_IPV4) {
+	if (flow->tuple.family == PC_IPV4) {
 		key4 = pc_frag4_key_of(flow);
 		return bpf_map_lookup_elem(&pc_frag4, &key4);
 	}
@@ -185,7 +185,7 @@ static __always_inline const struct pc_frag *pc_frag_first(const struct pc_flow 
 {
 	const struct pc_frag *first = pc_frag_of(flow);
 
-	if (!first || first->detour || first->epoch != flow->epoch || first->expires <= flow->now)
+	if (!first || first->reasm || first->epoch != flow->epoch || first->expires <= flow->now)
 		return 0;
 	return first;
 }

@@ -3,7 +3,7 @@
  * both ends if both are of this node, as a redirect skips the other pod's hook.
  */
 #pragma once
-#include "detour.h"
+#include "reassembly.h"
 #include "forward_out.h"
 #include "frag_sender.h"
 #include "generation.h"
@@ -23,7 +23,7 @@
 static __always_inline enum drop_reason
 pc_from_pod_known(struct __sk_buff *skb, struct pc_flow *flow, const struct pc_ct_match *match)
 {
-	enum drop_reason reason = pc_sender_is_end(skb, flow, pc_ct_sender(match));
+	enum drop_reason reason = pc_check_entry_sender(skb, flow, pc_ct_sender(match));
 
 	if (reason)
 		return reason;
@@ -52,41 +52,41 @@ pc_from_pod_known(struct __sk_buff *skb, struct pc_flow *flow, const struct pc_c
 static __always_inline enum drop_reason pc_from_pod_stale(struct __sk_buff *skb,
 							  struct pc_flow *flow,
 							  const struct pc_ct_match *match,
-							  __u32 slot)
+							  __u32 state)
 {
 	flow->action.entry = PC_ENTRY_RENEW;
 	if (match->is_reply)
 		pc_flow_turn(flow);
 	if (match->at.ct->state & PC_CT_NODE && !pc_is_pod(&flow->src)) {
-		if (slot & PC_STATE_OWN_NODE)
-			return pc_ask_own_node(skb, flow, slot);
+		if (state & PC_STATE_OWN_NODE)
+			return pc_ask_own_node(skb, flow, state);
 		pc_ct_renew_node(match->at.ct, flow);
 		pc_ct_touch(&match->at, flow, match->is_reply);
 		pc_frag_passed(flow);
 		return PC_PASS;
 	}
-	if (slot & PC_STATE_HOSTS)
+	if (state & PC_STATE_HOSTS)
 		pc_host_receives(flow);
-	return pc_ask_again(skb, flow, match, slot);
+	return pc_ask_again(skb, flow, match, state);
 }
 
 static __always_inline int pc_from_pod_ip(struct __sk_buff *skb, struct pc_flow *flow)
 {
-	__u32 slot = pc_generation(flow);
+	__u32 state = pc_generation(flow);
 	struct pc_ct_match match = {};
 	enum drop_reason reason;
 	bool passed = false;
 	int step;
 
-	if (flow->packet.fragment == PC_FRAG_FIRST && pc_first_detours(flow)) {
-		reason = pc_sender_is_pod(skb, flow);
+	if (flow->packet.fragment == PC_FRAG_FIRST && pc_first_reassembles(flow)) {
+		reason = pc_check_sender(skb, flow);
 		return reason ? (int)reason : PC_STEP_REASSEMBLE;
 	}
 	if (flow->packet.fragment != PC_FRAG_LATER &&
-	    !(slot & PC_STATE_SERVICES && pc_is_icmp_error(flow)))
+	    !(state & PC_STATE_SERVICES && pc_is_icmp_error(flow)))
 		match = pc_ct_find(flow);
-	if (slot & PC_STATE_SERVICES) {
-		step = pc_to_service(skb, flow, &match, slot, &passed);
+	if (state & PC_STATE_SERVICES) {
+		step = pc_to_service(skb, flow, &match, state, &passed);
 		if (step)
 			return step;
 	}
@@ -97,7 +97,7 @@ static __always_inline int pc_from_pod_ip(struct __sk_buff *skb, struct pc_flow 
 	if (match.at.ct && match.is_fresh)
 		return pc_from_pod_known(skb, flow, &match);
 	pc_endpoints_of(flow);
-	reason = pc_sender_is_pod(skb, flow);
+	reason = pc_check_sender(skb, flow);
 	if (reason)
 		return reason;
 	if (flow->packet.fragment == PC_FRAG_LATER)
@@ -106,15 +106,15 @@ static __always_inline int pc_from_pod_ip(struct __sk_buff *skb, struct pc_flow 
 		step = pc_error(skb, flow, PC_BY_POD);
 		if (step != PC_STEP_OTHER)
 			return step;
-		if (pc_error_is_forged(skb, flow, slot))
+		if (pc_error_is_forged(skb, flow, state))
 			return PC_DROP_UNRELATED;
 	}
 	if (match.at.ct)
-		return pc_from_pod_stale(skb, flow, &match, slot);
+		return pc_from_pod_stale(skb, flow, &match, state);
 	/* The packet may go to the node, whose policy decides it like a pod's. */
-	if (slot & PC_STATE_HOSTS)
+	if (state & PC_STATE_HOSTS)
 		pc_host_receives(flow);
-	return pc_ask_new(skb, flow, slot);
+	return pc_ask_new(skb, flow, state);
 }
 
 static __always_inline int pc_from_pod_frame(struct __sk_buff *skb, struct pc_flow *flow)
@@ -123,14 +123,14 @@ static __always_inline int pc_from_pod_frame(struct __sk_buff *skb, struct pc_fl
 
 	if (reason)
 		return reason;
-	flow->packet.partial = pc_partial_of(skb, flow);
-	if (flow->packet.partial == PC_PARTIAL_WRONG)
+	flow->packet.csum_partial = pc_csum_partial_of(skb, flow);
+	if (flow->packet.csum_partial == PC_PARTIAL_INVALID)
 		return PC_DROP_MALFORMED;
 	if (flow->packet.ethertype == ETH_P_ARP)
-		return pc_sender_of_arp(skb, flow);
+		return pc_check_arp_sender(skb, flow);
 	if (pc_is_router_speech(flow))
 		return PC_DROP_SPOOFED_ND;
 	if (pc_is_said_to_link(skb, flow))
-		return pc_sender_of_nd(skb, flow);
+		return pc_check_nd_sender(skb, flow);
 	return pc_from_pod_ip(skb, flow);
 }

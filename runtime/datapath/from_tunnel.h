@@ -55,7 +55,7 @@ static __always_inline enum drop_reason pc_tunnel_answer(struct __sk_buff *skb,
 /* A node forwards packets to one of its own addresses, or to an address that no node has. */
 static __always_inline __u32 pc_came_to(const struct pc_flow *flow, __u32 sender)
 {
-	const __u32 *to = pc_node_at(flow->t.family, &flow->t.daddr);
+	const __u32 *to = pc_node_at(flow->tuple.family, &flow->tuple.daddr);
 
 	if (!to)
 		return sender;
@@ -81,10 +81,10 @@ static __always_inline enum drop_reason pc_tunnel_request(struct __sk_buff *skb,
 
 	if (!to)
 		return PC_DROP_NOT_A_NODE;
-	if (pc_is_stranger(flow))
+	if (pc_check_external(flow))
 		return PC_DROP_SPOOFED_IP;
 	flow->action.forward_to = pc_uplink_to(skb, flow);
-	skb->mark = PC_HANDED_MARK | (to & PC_HANDED_NODE);
+	skb->mark = PC_FORWARDED_MARK | (to & PC_FORWARDED_NODE);
 	return flow->action.forward_to ? PC_PASS : PC_DROP_NO_ROUTE;
 }
 
@@ -101,7 +101,7 @@ static __always_inline enum drop_reason pc_from_tunnel_frame(struct __sk_buff *s
 		return PC_DROP_NOT_A_NODE;
 	if (reason)
 		return reason;
-	if (!flow->t.family)
+	if (!flow->tuple.family)
 		return PC_DROP_ETHERTYPE;
 	if (!(pc_generation(flow) & PC_STATE_SERVICES))
 		return PC_DROP_NO_BACKEND;

@@ -7,7 +7,7 @@
  */
 #pragma once
 #include "answerable.h"
-#include "detour.h"
+#include "reassembly.h"
 #include "forward_in.h"
 #include "fragments.h"
 #include "generation.h"
@@ -22,18 +22,18 @@
 #define PC_PACKET_FOR_US 0 /* PACKET_HOST of <linux/if_packet.h> */
 #define PC_VLAN_ID       0x0fff
 
-/* For a first fragment: why it is dropped, if later ones came before it. Above the detour limit the
- * later ones have passed, and so does this one; not under host policy.
+/* For a first fragment: why it is dropped, if later ones came before it. Above the limit of
+ * reassembly the later ones have passed, and so does this one; not under host policy.
  */
-__noinline int pc_external_first(struct __sk_buff *skb, struct pc_flow *flow, __u32 slot)
+__noinline int pc_external_first(struct __sk_buff *skb, struct pc_flow *flow, __u32 state)
 {
 	int spoofed;
 
-	if (!(slot & (PC_STATE_SERVICES | PC_STATE_HOSTS | PC_STATE_SNAT)) || !flow ||
-	    !pc_first_detours(flow) ||
-	    (!(slot & PC_STATE_HOSTS) && pc_detour_is_full(skb->ifindex, flow)))
+	if (!(state & (PC_STATE_SERVICES | PC_STATE_HOSTS | PC_STATE_SNAT)) || !flow ||
+	    !pc_first_reassembles(flow) ||
+	    (!(state & PC_STATE_HOSTS) && pc_reasm_is_full(skb->ifindex, flow)))
 		return PC_PASS;
-	spoofed = pc_is_stranger(flow);
+	spoofed = pc_check_external(flow);
 	return spoofed ? spoofed : PC_STEP_REASSEMBLE;
 }
 
@@ -43,12 +43,12 @@ static __always_inline int pc_external_follow(struct __sk_buff *skb, struct pc_f
 	const struct pc_frag *first = pc_frag_first(flow);
 
 	if (!first)
-		return flow->client == PC_CLIENT_HANDED || pc_external_detours(flow)
+		return flow->client == PC_CLIENT_FORWARDED || pc_external_reassembles(flow)
 			   ? PC_STEP_REASSEMBLE
 			   : PC_PASS;
 	if (flow->client == PC_CLIENT_EXTERNAL && !first->backend)
 		flow->action.node = first->node;
-	flow->packet.partial = pc_partial_of(skb, flow);
+	flow->packet.csum_partial = pc_csum_partial_of(skb, flow);
 	return pc_nat_follow(skb, flow, false);
 }
 
@@ -61,8 +61,8 @@ static __always_inline bool pc_is_other(const struct pc_ct_match *match)
 }
 
 /* A packet without a pre-NAT entry. Looks up the ends that the stack and to_pod will see. */
-static __always_inline int pc_from_stranger(struct __sk_buff *skb, struct pc_flow *flow,
-					    const struct pc_ct_match *match, __u32 slot)
+static __always_inline int pc_from_external(struct __sk_buff *skb, struct pc_flow *flow,
+					    const struct pc_ct_match *match, __u32 state)
 {
 	struct pc_ct *ct = match->at.ct;
 	int error;
@@ -70,22 +70,23 @@ static __always_inline int pc_from_stranger(struct __sk_buff *skb, struct pc_flo
 	if (pc_is_other(match))
 		return PC_PASS;
 	if (pc_is_icmp_error(flow)) {
-		flow->packet.partial = pc_partial_of(skb, flow);
+		flow->packet.csum_partial = pc_csum_partial_of(skb, flow);
 		error = pc_error(skb, flow, PC_BY_EXTERNAL);
 		flow->action.is_related = error != PC_STEP_OTHER;
 		if (flow->action.is_related)
 			return error;
-		return pc_error_is_forged(skb, flow, slot) ? PC_DROP_UNRELATED : PC_PASS;
+		return pc_error_is_forged(skb, flow, state) ? PC_DROP_UNRELATED : PC_PASS;
 	}
-	if (ct && !(ct->state & PC_CT_DENIED) && pc_nat_backend(ct->dst.nat.backend, flow->t.proto))
+	if (ct && !(ct->state & PC_CT_DENIED) &&
+	    pc_nat_backend(ct->dst.nat.backend, flow->tuple.proto))
 		return PC_DROP_NAT_TAKEN;
-	if (!pc_l4_header(&flow->t) || pc_is_icmp(&flow->t))
+	if (!pc_l4_header(&flow->tuple) || pc_is_icmp(&flow->tuple))
 		return PC_PASS;
 	return PC_STEP_NEW;
 }
 
 static __always_inline int pc_from_uplink_service(struct __sk_buff *skb, struct pc_flow *flow,
-						  __u32 slot)
+						  __u32 state)
 {
 	struct pc_ct_match match = {};
 	struct pc_ct *ct;
@@ -102,10 +103,10 @@ static __always_inline int pc_from_uplink_service(struct __sk_buff *skb, struct 
 	if (pc_is_other(&match) && match.is_fresh)
 		return ct->state & PC_CT_PRE_NAT ? PC_DROP_SPOOFED_IP
 						 : pc_forward_in(skb, flow, &match);
-	if (!(slot & PC_STATE_SERVICES))
-		return pc_is_stranger(flow);
+	if (!(state & PC_STATE_SERVICES))
+		return pc_check_external(flow);
 	if (!match.is_fresh)
-		then = pc_is_stranger(flow);
+		then = pc_check_external(flow);
 	if (then)
 		return then;
 	if (flow->packet.fragment == PC_FRAG_LATER)
@@ -113,45 +114,45 @@ static __always_inline int pc_from_uplink_service(struct __sk_buff *skb, struct 
 	if (ct && ct->state & PC_CT_PRE_NAT) {
 		if (match.is_reply || ct->src.ifindex)
 			return PC_DROP_SPOOFED_IP;
-		flow->packet.partial = pc_partial_of(skb, flow);
+		flow->packet.csum_partial = pc_csum_partial_of(skb, flow);
 		then = pc_external_known(skb, flow, match.is_fresh);
 	} else {
-		then = pc_from_stranger(skb, flow, &match, slot);
+		then = pc_from_external(skb, flow, &match, state);
 	}
 	if ((then == PC_STEP_NEW || then == PC_STEP_DECIDE) && match.is_fresh &&
-	    pc_is_stranger(flow))
+	    pc_check_external(flow))
 		return PC_DROP_SPOOFED_IP;
 	if (then == PC_STEP_NEW) {
-		flow->packet.partial = pc_partial_of(skb, flow);
-		then = pc_external_new(skb, flow, slot);
+		flow->packet.csum_partial = pc_csum_partial_of(skb, flow);
+		then = pc_external_new(skb, flow, state);
 	}
-	return then == PC_STEP_DECIDE ? pc_external_decide(skb, flow, slot) : then;
+	return then == PC_STEP_DECIDE ? pc_external_decide(skb, flow, state) : then;
 }
 
 /* For a later fragment without a first one: it may belong to an answer to a pod, whose first
  * fragment may still come.
  */
-__noinline int pc_snat_detours(struct pc_flow *flow)
+__noinline int pc_snat_reassembles(struct pc_flow *flow)
 {
 	const struct pc_snat_conf *conf = pc_snat_now();
 
-	return flow && conf && pc_snat_is_own(conf, flow->t.family, &flow->t.daddr) &&
-	       !pc_frag_first(flow) && pc_external_detours(flow);
+	return flow && conf && pc_snat_is_own(conf, flow->tuple.family, &flow->tuple.daddr) &&
+	       !pc_frag_first(flow) && pc_external_reassembles(flow);
 }
 
 /* PC_STEP_OTHER: the packet answers no pod that left under the node's address. */
 static __always_inline int pc_from_uplink_snat(struct __sk_buff *skb, struct pc_flow *flow,
-					       __u32 slot)
+					       __u32 state)
 {
 	int then;
 
-	if (!(slot & PC_STATE_SNAT) || flow->client != PC_CLIENT_EXTERNAL)
+	if (!(state & PC_STATE_SNAT) || flow->client != PC_CLIENT_EXTERNAL)
 		return PC_STEP_OTHER;
 	if (flow->packet.fragment != PC_FRAG_LATER && pc_is_icmp_error(flow))
 		return pc_snat_error_in(skb, flow);
 	then = pc_snat_in(skb, flow);
 	if (then == PC_STEP_OTHER && flow->packet.fragment == PC_FRAG_LATER &&
-	    pc_snat_detours(flow))
+	    pc_snat_reassembles(flow))
 		return PC_STEP_REASSEMBLE;
 	return then;
 }
@@ -159,23 +160,23 @@ static __always_inline int pc_from_uplink_snat(struct __sk_buff *skb, struct pc_
 /* The packet after SNAT: unless it is to a Service, it may be for the node itself. */
 static __always_inline int pc_from_uplink_ip(struct __sk_buff *skb, struct pc_flow *flow)
 {
-	__u32 slot = pc_generation(flow);
+	__u32 state = pc_generation(flow);
 	int then = PC_PASS;
 
 	if (flow->packet.fragment == PC_FRAG_FIRST && flow->client == PC_CLIENT_EXTERNAL)
-		then = pc_external_first(skb, flow, slot);
+		then = pc_external_first(skb, flow, state);
 	if (then)
 		return then;
-	then = pc_from_uplink_snat(skb, flow, slot);
+	then = pc_from_uplink_snat(skb, flow, state);
 	if (then != PC_STEP_OTHER)
 		return then;
-	then = pc_from_uplink_service(skb, flow, slot);
-	if (!(slot & PC_STATE_HOSTS) || then || flow->client != PC_CLIENT_EXTERNAL ||
+	then = pc_from_uplink_service(skb, flow, state);
+	if (!(state & PC_STATE_HOSTS) || then || flow->client != PC_CLIENT_EXTERNAL ||
 	    flow->nat.backend || flow->action.node || flow->action.is_related ||
 	    flow->action.forward_to)
 		return then;
-	then = pc_host_decides(skb, flow, PC_HOST_IN, slot);
-	return then == PC_STEP_DECIDE ? pc_ask_policy(skb, slot) : then;
+	then = pc_host_decides(skb, flow, PC_HOST_IN, state);
+	return then == PC_STEP_DECIDE ? pc_ask_policy(skb, state) : then;
 }
 
 /* Forwarded by another node: its frame had that node's MAC, and it is to a Service or dropped.
@@ -226,7 +227,7 @@ static __always_inline int pc_from_uplink_frame(struct __sk_buff *skb, struct pc
 	pc_untag(skb);
 	reason = pc_parse(skb, flow);
 	/* Not IP, or with a VLAN tag. */
-	if (!flow->t.family)
+	if (!flow->tuple.family)
 		return reason == PC_DROP_VLAN && pc_is_priority_tagged(skb, flow) ? PC_DROP_VLAN
 										  : PC_PASS;
 	flow->client = PC_CLIENT_EXTERNAL;
@@ -235,16 +236,16 @@ static __always_inline int pc_from_uplink_frame(struct __sk_buff *skb, struct pc
 		bpf_skb_change_type(skb, PC_PACKET_FOR_US);
 		return PC_PASS;
 	}
-	if ((mark & ~PC_HANDED_NODE) == PC_HANDED_MARK) {
+	if ((mark & ~PC_FORWARDED_NODE) == PC_FORWARDED_MARK) {
 		skb->mark = 0;
-		flow->client = PC_CLIENT_HANDED;
-		flow->action.node = mark & PC_HANDED_NODE;
+		flow->client = PC_CLIENT_FORWARDED;
+		flow->action.node = mark & PC_FORWARDED_NODE;
 		return reason ? (int)reason : pc_from_node(skb, flow);
 	}
 	if (!reason)
 		return pc_from_uplink_ip(skb, flow);
 	/* A packet that was not parsed is not translated; to_pod drops it if it is for a pod.
 	 */
-	spoofed = pc_is_stranger(flow);
+	spoofed = pc_check_external(flow);
 	return spoofed ? (int)spoofed : pc_host_unknown(flow, PC_HOST_IN, reason);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* generation.h - the active policy, and the tail call to it.
- * Gives pc_generation(), pc_ask_policy(). A policy change takes effect by one store of one word.
+ * Gives pc_generation(), pc_ask_policy(). The loader changes the policy by one store to pc_state.
  */
 #pragma once
 #include "drops.h"
@@ -18,7 +18,7 @@ struct {
 	__uint(max_entries, 1);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, __u32);
-	__type(value, __u64); /* low 32 bits: slot and PC_STATE_*; high 32 bits: epoch */
+	__type(value, __u64); /* low 32 bits: state and PC_STATE_*; high 32 bits: epoch */
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_state SEC(".maps");
 
@@ -39,26 +39,26 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_policy SEC(".maps");
 
-/* Reads the word once, stamps the flow with its epoch, and returns the low 32 bits. The time is
+/* Reads pc_state once, stamps the flow with its epoch, and returns the low 32 bits. The time is
  * that of the last tick: any other clock costs as much as half of the work for a known connection.
  * Without a tick rate every entry has expired.
  */
 static __always_inline __u32 pc_generation(struct pc_flow *flow)
 {
 	__u32 zero = 0;
-	__u64 *state = bpf_map_lookup_elem(&pc_state, &zero);
+	__u64 *found = bpf_map_lookup_elem(&pc_state, &zero);
 	__u64 *rate = bpf_map_lookup_elem(&pc_clock, &zero);
-	__u64 word = state ? *(volatile __u64 *)state : 0;
+	__u64 state = found ? *(volatile __u64 *)found : 0;
 
-	flow->epoch = word >> 32;
+	flow->epoch = state >> 32;
 	flow->now = bpf_jiffies64();
 	flow->second = rate ? *rate : 0;
-	return word;
+	return state;
 }
 
 /* Does not return unless the slot is empty: then no packet passes. */
-static __always_inline enum drop_reason pc_ask_policy(struct __sk_buff *skb, __u32 slot)
+static __always_inline enum drop_reason pc_ask_policy(struct __sk_buff *skb, __u32 state)
 {
-	bpf_tail_call(skb, &pc_policy, slot & PC_STATE_SLOT);
+	bpf_tail_call(skb, &pc_policy, state & PC_STATE_SLOT);
 	return PC_DROP_NO_POLICY;
 }

@@ -13,7 +13,7 @@
 #include "hairpin_addr.h"
 #include "hairpin_error.h"
 #include "nat_hooks.h"
-#include "service_refuse.h"
+#include "service_reject.h"
 
 /* Opens a connection. The tuple is translated except for its source, and its port is free. */
 __noinline int pc_hairpin_open(struct pc_flow *flow)
@@ -27,8 +27,8 @@ __noinline int pc_hairpin_open(struct pc_flow *flow)
 	ct = pc_room_ct(room);
 	__builtin_memset(ct, 0, sizeof(*ct));
 	ct->state = PC_CT_NAT;
-	port = flow->t.sport;
-	target = flow->t.dport;
+	port = flow->tuple.sport;
+	target = flow->tuple.dport;
 	flow->dst = flow->src;
 	pc_ct_decide(ct, flow, 0, 0);
 	ct->state |= pc_ct_node_bits(flow);
@@ -40,28 +40,28 @@ __noinline int pc_hairpin_open(struct pc_flow *flow)
 	ct->src.nat.backend = flow->nat.backend;
 	ct->dst.nat = ct->src.nat;
 	flow->action.frag_backend = flow->nat.backend;
-	pc_hairpin_address(&flow->t.saddr, flow->t.family);
-	if (!pc_ct_put(flow, &flow->t, ct, flow->is_kept))
+	pc_hairpin_address(&flow->tuple.saddr, flow->tuple.family);
+	if (!pc_ct_put(flow, &flow->tuple, ct, flow->is_established))
 		return PC_DROP_CT_FULL;
 	ct->state |= PC_CT_PRE_NAT;
 	ct->src.nat.port = port;
 	ct->dst.nat.port = port;
 	/* The pre-NAT entry's tuple, while that entry is stored. */
-	flow->t.saddr = flow->t.daddr;
-	pc_tuple_pre_nat(&flow->t, &flow->nat);
-	if (!pc_ct_put(flow, &flow->t, ct, flow->is_pre_nat_kept))
+	flow->tuple.saddr = flow->tuple.daddr;
+	pc_tuple_pre_nat(&flow->tuple, &flow->nat);
+	if (!pc_ct_put(flow, &flow->tuple, ct, flow->is_pre_nat_established))
 		return PC_DROP_CT_FULL;
-	flow->t.daddr = flow->t.saddr;
-	flow->t.dport = target;
-	flow->t.sport = port;
-	pc_hairpin_address(&flow->t.saddr, flow->t.family);
+	flow->tuple.daddr = flow->tuple.saddr;
+	flow->tuple.dport = target;
+	flow->tuple.sport = port;
+	pc_hairpin_address(&flow->tuple.saddr, flow->tuple.family);
 	return PC_PASS;
 }
 
-/* The entry of flow->t, in its direction or in the reverse direction. */
+/* The entry of flow->tuple, in its direction or in the reverse direction. */
 static __always_inline struct pc_ct *pc_hairpin_find(const struct pc_flow *flow, bool is_reply)
 {
-	struct pc_ct_at at = pc_ct_get(&flow->t, true);
+	struct pc_ct_at at = pc_ct_get(&flow->tuple, true);
 
 	if (!at.ct || at.ct->expires <= flow->now || !(at.ct->state & PC_CT_NAT) ||
 	    (at.back != at.ct->back) != is_reply)
@@ -82,21 +82,21 @@ __noinline int pc_hairpin_on(struct pc_flow *flow)
 	pre_nat = pc_hairpin_find(flow, false);
 	if (!pre_nat)
 		return PC_DROP_BACKEND_GONE;
-	backend = pc_nat_backend(pre_nat->src.nat.backend, flow->t.proto);
+	backend = pc_nat_backend(pre_nat->src.nat.backend, flow->tuple.proto);
 	if (!backend)
 		return PC_DROP_BACKEND_GONE;
 	pc_tuple_translate(flow, backend, pre_nat->src.nat.backend, pre_nat->src.nat.port);
 	flow->action.frag_backend = flow->nat.backend;
-	pc_hairpin_address(&flow->t.saddr, flow->t.family);
+	pc_hairpin_address(&flow->tuple.saddr, flow->tuple.family);
 	ct = pc_hairpin_find(flow, false);
 	if (ct && ct->flow_id == pre_nat->flow_id) {
 		pc_ct_note(pre_nat, flow, false);
 		pc_ct_note(ct, flow, false);
 		return PC_PASS;
 	}
-	pc_tuple_pre_nat(&flow->t, &flow->nat);
-	flow->t.saddr = backend->addr;
-	pc_ct_delete(&flow->t);
+	pc_tuple_pre_nat(&flow->tuple, &flow->nat);
+	flow->tuple.saddr = backend->addr;
+	pc_ct_delete(&flow->tuple);
 	return PC_DROP_BACKEND_GONE;
 }
 
@@ -111,13 +111,13 @@ __noinline int pc_hairpin_back(struct pc_flow *flow)
 	ct = pc_hairpin_find(flow, true);
 	if (!ct)
 		return PC_DROP_BACKEND_GONE;
-	backend = pc_nat_backend(ct->src.nat.backend, flow->t.proto);
+	backend = pc_nat_backend(ct->src.nat.backend, flow->tuple.proto);
 	if (!backend)
 		return PC_DROP_BACKEND_GONE;
-	flow->t.daddr = flow->t.saddr;
-	flow->t.dport = ct->src.nat.port;
-	flow->t.saddr = *pc_as_client_knows(backend, flow->t.family, ct);
-	flow->t.sport = backend->frontend_port;
+	flow->tuple.daddr = flow->tuple.saddr;
+	flow->tuple.dport = ct->src.nat.port;
+	flow->tuple.saddr = *pc_ct_frontend_addr(backend, flow->tuple.family, ct);
+	flow->tuple.sport = backend->frontend_port;
 	flow->action.frag_backend = ct->src.nat.backend | PC_FRAG_REPLY;
 	flow->action.node = pc_ct_node(ct);
 	pc_ct_note(ct, flow, true);
@@ -140,11 +140,12 @@ __noinline int pc_hairpin_follow(struct pc_flow *flow)
 	backend = pc_backend_of(first->backend & ~PC_FRAG_REPLY);
 	if (!backend)
 		return PC_DROP_BACKEND_GONE;
-	flow->t.daddr = flow->t.saddr;
+	flow->tuple.daddr = flow->tuple.saddr;
 	if (first->backend & PC_FRAG_REPLY)
-		flow->t.saddr = *pc_as_known(&backend->frontend, flow->t.family, first->node);
+		flow->tuple.saddr =
+		    *pc_frontend_addr(&backend->frontend, flow->tuple.family, first->node);
 	else
-		pc_hairpin_address(&flow->t.saddr, flow->t.family);
+		pc_hairpin_address(&flow->tuple.saddr, flow->tuple.family);
 	return PC_PASS;
 }
 
@@ -155,11 +156,11 @@ static __always_inline bool pc_hairpin_ports_into(struct __sk_buff *skb, const s
 	if (flow->packet.fragment == PC_FRAG_LATER)
 		return true;
 	return !bpf_skb_load_bytes(skb, flow->packet.l4, port, sizeof(port)) &&
-	       pc_nat_port(skb, flow, PC_NAT_SRC, port[0], flow->t.sport) &&
-	       pc_nat_port(skb, flow, PC_NAT_DST, port[1], flow->t.dport);
+	       pc_nat_port(skb, flow, PC_NAT_SRC, port[0], flow->tuple.sport) &&
+	       pc_nat_port(skb, flow, PC_NAT_DST, port[1], flow->tuple.dport);
 }
 
-/* Writes flow->t into the packet. Afterwards flow->t holds what the packet had before. */
+/* Writes flow->tuple into the packet. Afterwards flow->tuple holds what the packet had before. */
 __noinline int pc_hairpin_write(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	struct pc_addr6 src = {}, dst = {};
@@ -167,18 +168,18 @@ __noinline int pc_hairpin_write(struct __sk_buff *skb, struct pc_flow *flow)
 
 	if (!flow)
 		return PC_DROP_MALFORMED;
-	if (flow->t.family == PC_IPV4)
+	if (flow->tuple.family == PC_IPV4)
 		is_read = !bpf_skb_load_bytes(skb, PC_IP4_SADDR_AT, &src, 4) &&
 			  !bpf_skb_load_bytes(skb, PC_IP4_DADDR_AT, &dst, 4);
 	else
 		is_read = !bpf_skb_load_bytes(skb, PC_IP6_SADDR_AT, &src, sizeof(src)) &&
 			  !bpf_skb_load_bytes(skb, PC_IP6_DADDR_AT, &dst, sizeof(dst));
-	if (!is_read || !pc_nat_addr(skb, flow, PC_NAT_SRC, &src, &flow->t.saddr) ||
-	    !pc_nat_addr(skb, flow, PC_NAT_DST, &dst, &flow->t.daddr) ||
+	if (!is_read || !pc_nat_addr(skb, flow, PC_NAT_SRC, &src, &flow->tuple.saddr) ||
+	    !pc_nat_addr(skb, flow, PC_NAT_DST, &dst, &flow->tuple.daddr) ||
 	    !pc_hairpin_ports_into(skb, flow))
 		return PC_DROP_MALFORMED;
-	flow->t.saddr = src;
-	flow->t.daddr = dst;
+	flow->tuple.saddr = src;
+	flow->tuple.daddr = dst;
 	return PC_PASS;
 }
 
@@ -202,7 +203,7 @@ static __always_inline enum drop_reason pc_hairpin_ends(struct pc_flow *flow)
 {
 	if (flow->packet.fragment == PC_FRAG_LATER)
 		return pc_hairpin_follow(flow);
-	if (pc_is_hairpin(&flow->t.daddr, flow->t.family))
+	if (pc_is_hairpin(&flow->tuple.daddr, flow->tuple.family))
 		return pc_hairpin_back(flow);
 	return flow->nat.backend ? pc_hairpin_open(flow) : pc_hairpin_on(flow);
 }
@@ -227,13 +228,13 @@ static __always_inline enum drop_reason pc_hairpin_turn(struct __sk_buff *skb, s
 /* The return value of a pod's hook for a packet that returns to that pod. */
 static __always_inline int pc_hairpin(struct __sk_buff *skb, struct pc_flow *flow)
 {
-	enum drop_reason reason = pc_refused_sender(skb, flow);
+	enum drop_reason reason = pc_reject_check_sender(skb, flow);
 
 	if (!reason)
 		reason = pc_hairpin_turn(skb, flow);
 	flow->action.reason = reason;
 	if (reason)
-		return pc_verdict(reason);
+		return pc_tc_action(reason);
 	skb->mark = 0;
 	return pc_return(skb);
 }

@@ -39,8 +39,9 @@ static __always_inline __u32 pc_hairpin_ports(const struct pc_quoted *quoted,
 __noinline int pc_hairpin_readdress(struct __sk_buff *skb, struct pc_flow *flow,
 				    const struct pc_addr6 *to)
 {
-	return flow && to && pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr, &flow->nat.daddr) &&
-	       pc_nat_addr(skb, flow, PC_NAT_DST, &flow->t.daddr, to);
+	return flow && to &&
+	       pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->tuple.saddr, &flow->nat.daddr) &&
+	       pc_nat_addr(skb, flow, PC_NAT_DST, &flow->tuple.daddr, to);
 }
 
 /* Both ends of the quoted packet, and both of the message; flow->nat.daddr is its new source. */
@@ -54,8 +55,8 @@ static __always_inline bool pc_hairpin_requote(struct __sk_buff *skb, struct pc_
 	if (!pc_hairpin_quoted(skb, flow, quoted, &flow->nat.daddr, ports))
 		return false;
 	quoted->is_reply = true;
-	quoted->t.sport = ports >> 16;
-	quoted->t.dport = ports;
+	quoted->tuple.sport = ports >> 16;
+	quoted->tuple.dport = ports;
 	return pc_hairpin_quoted(skb, flow, quoted, &backend->addr, ports) &&
 	       pc_hairpin_readdress(skb, flow, &backend->addr);
 }
@@ -67,9 +68,9 @@ __noinline int pc_hairpin_sender(struct pc_flow *flow, const struct pc_backend *
 	if (!flow || !backend)
 		return 0;
 	if (is_pre_nat)
-		pc_hairpin_address(&flow->nat.daddr, flow->t.family);
+		pc_hairpin_address(&flow->nat.daddr, flow->tuple.family);
 	else
-		flow->nat.daddr = *pc_as_known(&backend->frontend, flow->t.family, node);
+		flow->nat.daddr = *pc_frontend_addr(&backend->frontend, flow->tuple.family, node);
 	return 0;
 }
 
@@ -88,7 +89,7 @@ __noinline int pc_hairpin_error(struct __sk_buff *skb, struct pc_flow *flow)
 	if (!pc_find_related(skb, flow, by, &quoted) ||
 	    quoted.is_reply != !!(quoted.state & PC_CT_PRE_NAT))
 		return PC_DROP_HAIRPIN;
-	backend = pc_nat_backend(quoted.nat_backend, quoted.t.proto);
+	backend = pc_nat_backend(quoted.nat_backend, quoted.tuple.proto);
 	if (!backend)
 		return PC_DROP_BACKEND_GONE;
 	pc_hairpin_sender(flow, backend, quoted.node, quoted.is_reply);

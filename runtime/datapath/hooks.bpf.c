@@ -3,8 +3,8 @@
  * the same for every policy. A packet of a known and decided connection passes here. Any other
  * packet goes on to the policy program.
  */
-#include "detour.h"
-#include "from_detour.h"
+#include "reassembly.h"
+#include "from_reassembly.h"
 #include "from_pod.h"
 #include "from_tunnel.h"
 #include "from_uplink.h"
@@ -13,7 +13,7 @@
 #include "pod_marks.h"
 #include "reject.h"
 #include "route_back.h"
-#include "service_refuse.h"
+#include "service_reject.h"
 #include "to_pod.h"
 #include "to_route.h"
 #include "to_uplink.h"
@@ -28,24 +28,24 @@ int pc_from_pod(struct __sk_buff *skb)
 	int mark, step;
 
 	if (!flow)
-		return pc_verdict(PC_DROP_NO_POLICY);
+		return pc_tc_action(PC_DROP_NO_POLICY);
 	mark = skb->mark ? pc_pod_mark(skb) : PC_MARK_OTHER;
 	if (mark != PC_MARK_OTHER)
-		return pc_verdict(mark == PC_MARK_SPOOFED ? PC_DROP_SPOOFED_MARK : PC_PASS);
+		return pc_tc_action(mark == PC_MARK_SPOOFED ? PC_DROP_SPOOFED_MARK : PC_PASS);
 	step = pc_from_pod_frame(skb, flow);
-	if (flow->action.forward_to & PC_SENT)
+	if (flow->action.forward_to & PC_REDIRECTED)
 		return TC_ACT_REDIRECT;
 	if (flow->action.forward_to)
 		return bpf_redirect_peer(flow->action.forward_to, 0);
 	switch (step) {
-	case PC_STEP_REFUSE:
-		return pc_service_refuse(skb, flow);
+	case PC_STEP_REJECT:
+		return pc_service_reject(skb, flow);
 	case PC_STEP_HAIRPIN:
 		return pc_hairpin(skb, flow);
 	case PC_STEP_ROUTE_BACK:
 		return pc_route_back(skb, flow, true);
 	case PC_STEP_REASSEMBLE:
-		return pc_detour(skb, flow, PC_DETOUR_BY_POD);
+		return pc_reassemble(skb, flow, PC_REASM_BY_POD);
 	}
 	return pc_finish(flow, step);
 }
@@ -58,23 +58,24 @@ int pc_to_pod(struct __sk_buff *skb)
 	int step;
 
 	if (!flow)
-		return pc_verdict(PC_DROP_NO_POLICY);
+		return pc_tc_action(PC_DROP_NO_POLICY);
 	step = pc_to_pod_frame(skb, flow);
 	if (!step && pc_has_no_endpoint(skb, flow))
 		step = PC_DROP_NO_ENDPOINT;
 	/* Fragments of this node's pods were reassembled at the sender's hook. */
 	if (step == PC_STEP_REASSEMBLE && !flow->src.ifindex)
-		return pc_detour(skb, flow, PC_DETOUR_TO_POD);
+		return pc_reassemble(skb, flow, PC_REASM_TO_POD);
 	return pc_finish(flow, step);
 }
 
 /* The hook's return value for a packet that is forwarded to another node. */
-static __always_inline int pc_hand_over(struct __sk_buff *skb, struct pc_flow *flow, __u32 network)
+static __always_inline int pc_forward_to_node(struct __sk_buff *skb, struct pc_flow *flow,
+					      __u32 network)
 {
 	int step = pc_into_tunnel(skb, flow, network);
 
 	if (step == PC_STEP_TELL_SIZE)
-		return pc_refused_answer(skb, flow, pc_finish(flow, step));
+		return pc_reject_answer(skb, flow, pc_finish(flow, step));
 	return step ? pc_finish(flow, step) : bpf_redirect(flow->action.forward_to, 0);
 }
 
@@ -86,19 +87,19 @@ int pc_from_uplink(struct __sk_buff *skb)
 	int step;
 
 	if (!flow)
-		return pc_verdict(PC_DROP_NO_POLICY);
+		return pc_tc_action(PC_DROP_NO_POLICY);
 	step = pc_from_uplink_frame(skb, flow);
 	if (!step && flow->action.node && flow->client == PC_CLIENT_EXTERNAL)
-		return pc_hand_over(skb, flow, PC_VNI_REQUEST);
+		return pc_forward_to_node(skb, flow, PC_VNI_REQUEST);
 	if (!step && flow->action.forward_to)
 		return bpf_redirect_peer(flow->action.forward_to, 0);
 	if (step == PC_STEP_ROUTE_BACK)
 		return pc_route_back(skb, flow, false);
-	if (step == PC_STEP_REFUSE)
-		return pc_refused_answer(skb, flow, pc_finish(flow, step));
+	if (step == PC_STEP_REJECT)
+		return pc_reject_answer(skb, flow, pc_finish(flow, step));
 	if (flow->packet.fragment && flow->client == PC_CLIENT_EXTERNAL) {
 		if (step == PC_STEP_REASSEMBLE)
-			return pc_detour(skb, flow, PC_DETOUR_BY_UPLINK);
+			return pc_reassemble(skb, flow, PC_REASM_BY_UPLINK);
 		if (!step && !flow->nat.backend)
 			pc_external_seen(flow);
 	}
@@ -113,16 +114,16 @@ int pc_to_uplink(struct __sk_buff *skb)
 	int step;
 
 	if (!flow)
-		return pc_verdict(PC_DROP_NO_POLICY);
+		return pc_tc_action(PC_DROP_NO_POLICY);
 	if (pc_was_routed(skb)) {
 		skb->mark = 0;
-		return pc_verdict(PC_PASS);
+		return pc_tc_action(PC_PASS);
 	}
 	step = pc_to_uplink_frame(skb, flow);
 	if (step == PC_STEP_TELL_SIZE)
 		return pc_tell_endpoint(skb, flow);
 	if (!step && flow->action.node)
-		return pc_hand_over(skb, flow, PC_VNI_ANSWER);
+		return pc_forward_to_node(skb, flow, PC_VNI_ANSWER);
 	if (!step && flow->client == PC_CLIENT_EXTERNAL) {
 		flow->action.forward_to = pc_way_out(skb, flow);
 		if (flow->action.forward_to) {
@@ -141,7 +142,7 @@ int pc_from_tunnel(struct __sk_buff *skb)
 	enum drop_reason reason;
 
 	if (!flow)
-		return pc_verdict(PC_DROP_NO_POLICY);
+		return pc_tc_action(PC_DROP_NO_POLICY);
 	reason = pc_from_tunnel_frame(skb, flow);
 	if (reason)
 		return pc_finish(flow, reason);
@@ -160,12 +161,12 @@ int pc_to_route(struct __sk_buff *skb)
 	int step;
 
 	if (!flow)
-		return pc_verdict(PC_DROP_NO_POLICY);
+		return pc_tc_action(PC_DROP_NO_POLICY);
 	step = pc_to_route_frame(skb, flow);
 	if (step == PC_STEP_HAIRPIN)
 		return pc_route_itself(skb, flow);
-	if (step == PC_STEP_REFUSE)
-		return pc_refused_answer(skb, flow, pc_finish(flow, step));
+	if (step == PC_STEP_REJECT)
+		return pc_reject_answer(skb, flow, pc_finish(flow, step));
 	if (step)
 		return pc_finish(flow, step);
 	return flow->action.forward_to ? bpf_redirect_neigh(flow->action.forward_to, 0, 0, 0)
@@ -174,14 +175,14 @@ int pc_to_route(struct __sk_buff *skb)
 
 /* tc ingress: reassembled fragments come back. */
 SEC("tc")
-int pc_from_detour(struct __sk_buff *skb)
+int pc_from_reassembly(struct __sk_buff *skb)
 {
 	struct pc_flow *flow = pc_flow_scratch();
 	enum drop_reason reason;
 
 	if (!flow)
-		return pc_verdict(PC_DROP_NO_POLICY);
-	reason = pc_from_detour_frame(skb, flow);
+		return pc_tc_action(PC_DROP_NO_POLICY);
+	reason = pc_from_reassembly_frame(skb, flow);
 	return reason ? pc_finish(flow, reason) : pc_come_back(skb, flow);
 }
 

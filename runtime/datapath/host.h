@@ -37,14 +37,15 @@ static __always_inline bool pc_is_between_nodes(const struct pc_flow *flow, enum
 
 	if (!pc_is_to_tunnel(flow))
 		return false;
-	other = pc_node_at(flow->t.family, side == PC_HOST_IN ? &flow->t.saddr : &flow->t.daddr);
+	other = pc_node_at(flow->tuple.family,
+			   side == PC_HOST_IN ? &flow->tuple.saddr : &flow->tuple.daddr);
 	return other && *other;
 }
 
 /* Link-local protocols (ND, MLD). Routed packets of these kinds do not count. */
 static __always_inline bool pc_is_link_talk(const struct pc_flow *flow)
 {
-	return pc_is_nd(flow) || (pc_is_mld(flow) && pc_addr_is_link_group(&flow->t.daddr));
+	return pc_is_nd(flow) || (pc_is_mld(flow) && pc_addr_is_link_group(&flow->tuple.daddr));
 }
 
 /* A known connection passes; if it is a pod's, the pod's own hook does the rest. This and the next
@@ -100,19 +101,19 @@ __noinline int pc_host_related(struct __sk_buff *skb, struct pc_flow *flow)
 /* An answer from a failsafe port without an entry: its connection is older than the hooks. */
 static __always_inline bool pc_is_failsafe_answer(const struct pc_flow *flow)
 {
-	return flow->t.proto == IPPROTO_TCP && !flow->packet.opens &&
-	       pc_is_failsafe(flow, PC_FAILSAFE_IN, flow->t.sport);
+	return flow->tuple.proto == IPPROTO_TCP && !flow->packet.opens &&
+	       pc_is_failsafe(flow, PC_FAILSAFE_IN, flow->tuple.sport);
 }
 
 /* To loopback: that is the node too, if the host's stack accepts it (route_localnet). */
 static __always_inline bool pc_is_to_loopback(const struct pc_flow *flow, enum pc_host_side side)
 {
-	return side == PC_HOST_IN && pc_addr_is_loopback(flow->t.family, &flow->t.daddr);
+	return side == PC_HOST_IN && pc_addr_is_loopback(flow->tuple.family, &flow->tuple.daddr);
 }
 
 /* Whether the node is one end, and what must be decided for it. */
 __noinline int pc_host_asks(struct __sk_buff *skb, struct pc_flow *flow, enum pc_host_side side,
-			    int known, __u32 slot)
+			    int known, __u32 state)
 {
 	if (!flow)
 		return PC_DROP_NO_POLICY;
@@ -137,29 +138,29 @@ __noinline int pc_host_asks(struct __sk_buff *skb, struct pc_flow *flow, enum pc
 		flow->action.entry = PC_ENTRY_RENEW;
 	if (known == PC_HOST_REPLY)
 		pc_flow_turn(flow);
-	return pc_host_is_asked(skb, flow, side, known != PC_HOST_NEW, slot) ? PC_STEP_DECIDE
-									     : PC_HOST_OPEN;
+	return pc_host_is_asked(skb, flow, side, known != PC_HOST_NEW, state) ? PC_STEP_DECIDE
+									      : PC_HOST_OPEN;
 }
 
 /* PC_PASS, a reason, or PC_STEP_DECIDE: the policy decides the flow as this function left it. For a
  * failsafe port no policy decides, and the entry holds until the next policy.
  */
 static __always_inline int pc_host_decides(struct __sk_buff *skb, struct pc_flow *flow,
-					   enum pc_host_side side, __u32 slot)
+					   enum pc_host_side side, __u32 state)
 {
 	int then = pc_host_known(skb, flow, side);
 
 	if (then >= 0 || pc_host_related(skb, flow))
 		return then > 0 ? then : PC_PASS;
-	then = pc_host_asks(skb, flow, side, then, slot);
+	then = pc_host_asks(skb, flow, side, then, state);
 	if (then == PC_HOST_ROUTED)
 		return pc_host_routed(flow);
 	if (then != PC_HOST_OPEN)
 		return then;
 	if (flow->action.entry == PC_ENTRY_RENEW)
-		then = pc_external_own_again(flow);
+		then = pc_external_renew(flow);
 	else
-		then = pc_external_own(flow);
+		then = pc_external_insert(flow);
 	if (!then)
 		return PC_DROP_CT_FULL;
 	pc_frag_record(flow);
@@ -175,6 +176,7 @@ __noinline int pc_host_unknown(struct pc_flow *flow, enum pc_host_side side, int
 		return PC_PASS;
 	if (pc_is_to_loopback(flow, side))
 		return reason;
-	pc_endpoint_at(flow->t.family, side == PC_HOST_IN ? &flow->t.daddr : &flow->t.saddr, &own);
+	pc_endpoint_at(flow->tuple.family,
+		       side == PC_HOST_IN ? &flow->tuple.daddr : &flow->tuple.saddr, &own);
 	return pc_has_host_policy(&own) ? reason : PC_PASS;
 }

@@ -22,7 +22,7 @@ __noinline int pc_host_receives(struct pc_flow *flow)
 {
 	if (!flow || !pc_has_host_policy(&flow->dst))
 		return false;
-	if (!pc_is_failsafe(flow, PC_FAILSAFE_IN, flow->t.dport))
+	if (!pc_is_failsafe(flow, PC_FAILSAFE_IN, flow->tuple.dport))
 		flow->dst.ifindex = PC_HOST_DEVICE;
 	return true;
 }
@@ -32,7 +32,7 @@ __noinline int pc_host_sends(struct pc_flow *flow)
 {
 	if (!flow || !pc_has_host_policy(&flow->src))
 		return false;
-	if (!pc_is_failsafe(flow, PC_FAILSAFE_OUT, flow->t.dport))
+	if (!pc_is_failsafe(flow, PC_FAILSAFE_OUT, flow->tuple.dport))
 		flow->src.ifindex = PC_HOST_DEVICE;
 	return true;
 }

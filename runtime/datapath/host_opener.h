@@ -23,8 +23,8 @@ static __always_inline bool pc_host_is_failsafe(const struct pc_flow *flow, enum
 	enum pc_failsafe_side there = own == PC_FLOW_DST ? PC_FAILSAFE_IN : PC_FAILSAFE_OUT;
 	enum pc_failsafe_side back = own == PC_FLOW_DST ? PC_FAILSAFE_OUT : PC_FAILSAFE_IN;
 
-	return pc_is_failsafe(flow, there, flow->t.dport) ||
-	       pc_is_failsafe(flow, back, flow->t.sport);
+	return pc_is_failsafe(flow, there, flow->tuple.dport) ||
+	       pc_is_failsafe(flow, back, flow->tuple.sport);
 }
 
 /* The end that has opened the flow's connection; PC_FLOW_NONE if nothing tells. At a failsafe port
@@ -39,7 +39,7 @@ __noinline int pc_host_flow_opener(struct __sk_buff *skb, struct pc_flow *flow, 
 	if (!flow)
 		return PC_FLOW_NONE;
 	is_failsafe = pc_host_is_failsafe(flow, own);
-	if (flow->t.proto == IPPROTO_TCP)
+	if (flow->tuple.proto == IPPROTO_TCP)
 		says = pc_socket_says(skb, flow, own, BPF_F_CURRENT_NETNS);
 	if (says == PC_SOCKET_CLAIMS && flow->epoch != PC_FIRST_EPOCH)
 		says = PC_SOCKET_SILENT;
@@ -52,7 +52,7 @@ __noinline int pc_host_flow_opener(struct __sk_buff *skb, struct pc_flow *flow, 
 
 /* Turns the flow so that it runs from its opener, or has both directions decided. */
 static __always_inline void pc_host_turn(struct __sk_buff *skb, struct pc_flow *flow,
-					 enum pc_host_side side, __u32 slot)
+					 enum pc_host_side side, __u32 state)
 {
 	int opener;
 
@@ -60,7 +60,7 @@ static __always_inline void pc_host_turn(struct __sk_buff *skb, struct pc_flow *
 	opener = pc_host_flow_opener(skb, flow, pc_host_end(flow, side));
 	if (opener == PC_FLOW_NONE)
 		flow->opener = PC_OPENER_PROBE;
-	flow->action.slot = slot & PC_STATE_SLOT;
+	flow->action.slot = state & PC_STATE_SLOT;
 	if (opener != PC_FLOW_SRC)
 		pc_flow_turn(flow);
 }
@@ -69,14 +69,14 @@ static __always_inline void pc_host_turn(struct __sk_buff *skb, struct pc_flow *
  * entry of another policy, and runs in its direction. PC_OPENER_PROBE: both were allowed then.
  */
 static __always_inline bool pc_host_is_asked(struct __sk_buff *skb, struct pc_flow *flow,
-					     enum pc_host_side side, bool is_known, __u32 slot)
+					     enum pc_host_side side, bool is_known, __u32 state)
 {
-	bool is_new = !is_known && pc_has_opening(flow->t.proto) && !flow->packet.opens;
+	bool is_new = !is_known && pc_has_opening(flow->tuple.proto) && !flow->packet.opens;
 
-	if (is_known && !flow->is_kept)
+	if (is_known && !flow->is_established)
 		pc_ct_hold(flow);
 	if (is_new || flow->opener == PC_OPENER_PROBE)
-		pc_host_turn(skb, flow, side, slot);
+		pc_host_turn(skb, flow, side, state);
 	if (pc_host_end(flow, side) == PC_FLOW_DST)
 		pc_host_receives(flow);
 	else

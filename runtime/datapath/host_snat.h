@@ -46,9 +46,9 @@ __noinline int pc_node_takes(struct __sk_buff *skb, const struct pc_flow *flow)
 
 	if (!flow)
 		return true;
-	at = pc_socket_at(&flow->t, PC_FLOW_DST, BPF_F_CURRENT_NETNS);
-	return flow->t.proto == IPPROTO_UDP ? pc_node_takes_udp(skb, &at)
-					    : pc_node_takes_tcp(skb, &at);
+	at = pc_socket_at(&flow->tuple, PC_FLOW_DST, BPF_F_CURRENT_NETNS);
+	return flow->tuple.proto == IPPROTO_UDP ? pc_node_takes_udp(skb, &at)
+						: pc_node_takes_tcp(skb, &at);
 }
 
 /* Whether the answer may be for the node instead. With SCTP and ICMP only an opening packet could
@@ -56,9 +56,9 @@ __noinline int pc_node_takes(struct __sk_buff *skb, const struct pc_flow *flow)
  */
 static __always_inline bool pc_answers_node(struct __sk_buff *skb, const struct pc_flow *flow)
 {
-	if (flow->t.proto == IPPROTO_UDP || flow->t.proto == IPPROTO_TCP)
+	if (flow->tuple.proto == IPPROTO_UDP || flow->tuple.proto == IPPROTO_TCP)
 		return pc_node_takes(skb, flow);
-	return !pc_l4_header(&flow->t);
+	return !pc_l4_header(&flow->tuple);
 }
 
 /* Generated here. Forwarded fragments may have lost the device that they came by, and have no

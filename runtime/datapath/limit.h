@@ -47,8 +47,8 @@ static __always_inline bool pc_is_over(const struct pc_flow *flow, __u32 rule, _
 {
 	const struct pc_effect *effect = pc_effect_of(rule, PC_EFFECT_LIMIT);
 	struct pc_limit_key key = {
-	    .source = flow->t.saddr,
-	    .family = flow->t.family,
+	    .source = flow->tuple.saddr,
+	    .family = flow->tuple.family,
 	};
 
 	if (!effect)

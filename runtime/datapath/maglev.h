@@ -8,7 +8,7 @@
 
 #define PC_MAGLEV_SLOTS 1048576 /* per buffer */
 
-/* The index of an endpoint in its part, from 0 on. */
+/* The index of an endpoint in its pool, from 0 on. */
 struct pc_maglev_buffers {
 	__u16 nth[2 * PC_MAGLEV_SLOTS];
 };
@@ -35,9 +35,9 @@ static __always_inline __u64 pc_maglev_hash(const struct pc_tuple *t, bool with_
 	return mixed ^ mixed >> 32;
 }
 
-/* The endpoint of the part for the tuple's client. */
-static __always_inline __u32 pc_maglev_nth(const struct pc_tuple *t, const struct pc_part *part,
-					   bool with_port, __u32 word)
+/* The endpoint of the pool for the tuple's client. */
+static __always_inline __u32 pc_maglev_nth(const struct pc_tuple *t, const struct pc_pool *pool,
+					   bool with_port, __u32 state)
 {
 	const struct pc_maglev_buffers *all;
 	__u32 zero = 0;
@@ -46,8 +46,8 @@ static __always_inline __u32 pc_maglev_nth(const struct pc_tuple *t, const struc
 	all = bpf_map_lookup_elem(&pc_maglev, &zero);
 	if (!all)
 		return 0;
-	at = (word & PC_STATE_BUFFER ? PC_MAGLEV_SLOTS : 0) + part->table;
-	at += pc_maglev_hash(t, with_port) % part->slots;
+	at = (state & PC_STATE_BUFFER ? PC_MAGLEV_SLOTS : 0) + pool->table;
+	at += pc_maglev_hash(t, with_port) % pool->slots;
 	barrier_var(at); /* or compilers drop the mask, which the 6.1 verifier needs */
 	return all->nth[at & (2 * PC_MAGLEV_SLOTS - 1)];
 }

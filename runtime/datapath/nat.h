@@ -25,25 +25,25 @@ enum pc_nat_end { PC_NAT_SRC = 0, PC_NAT_DST = 1 };
  */
 static __always_inline __u64 pc_nat_flags(const struct pc_flow *flow)
 {
-	if (flow->t.proto != IPPROTO_UDP)
+	if (flow->tuple.proto != IPPROTO_UDP)
 		return 0;
 	return BPF_F_MARK_MANGLED_0 |
-	       (flow->packet.partial == PC_PARTIAL_OWN ? BPF_F_MARK_ENFORCE : 0);
+	       (flow->packet.csum_partial == PC_PARTIAL_L4 ? BPF_F_MARK_ENFORCE : 0);
 }
 
 /* Whether the packet has the transport header, with a checksum over the addresses. */
 static __always_inline bool pc_nat_is_summed(const struct pc_flow *flow)
 {
 	return flow->packet.fragment != PC_FRAG_LATER &&
-	       (flow->t.proto == IPPROTO_TCP || flow->t.proto == IPPROTO_UDP ||
-		flow->t.proto == IPPROTO_ICMPV6);
+	       (flow->tuple.proto == IPPROTO_TCP || flow->tuple.proto == IPPROTO_UDP ||
+		flow->tuple.proto == IPPROTO_ICMPV6);
 }
 
 static __always_inline bool pc_nat_addr4(struct __sk_buff *skb, const struct pc_flow *flow,
 					 enum pc_nat_end end, __be32 from, __be32 to)
 {
 	__u32 at = end == PC_NAT_SRC ? PC_IP4_SADDR_AT : PC_IP4_DADDR_AT;
-	__u32 sum_at = flow->packet.l4 + pc_l4_checksum_at(&flow->t);
+	__u32 sum_at = flow->packet.l4 + pc_l4_checksum_at(&flow->tuple);
 
 	if (pc_nat_is_summed(flow) &&
 	    bpf_l4_csum_replace(skb, sum_at, from, to,
@@ -58,7 +58,7 @@ static __always_inline bool pc_nat_addr6(struct __sk_buff *skb, const struct pc_
 					 const struct pc_addr6 *to)
 {
 	__u32 at = end == PC_NAT_SRC ? PC_IP6_SADDR_AT : PC_IP6_DADDR_AT;
-	__u32 sum_at = flow->packet.l4 + pc_l4_checksum_at(&flow->t);
+	__u32 sum_at = flow->packet.l4 + pc_l4_checksum_at(&flow->tuple);
 	__s64 sum = bpf_csum_diff((__be32 *)from, sizeof(*from), (__be32 *)to, sizeof(*to), 0);
 
 	if (pc_nat_is_summed(flow) &&
@@ -71,9 +71,9 @@ static __always_inline bool pc_nat_addr(struct __sk_buff *skb, const struct pc_f
 					enum pc_nat_end end, const struct pc_addr6 *from,
 					const struct pc_addr6 *to)
 {
-	if (flow->packet.partial > PC_PARTIAL_OWN)
+	if (flow->packet.csum_partial > PC_PARTIAL_L4)
 		return false;
-	if (flow->t.family == PC_IPV4)
+	if (flow->tuple.family == PC_IPV4)
 		return pc_nat_addr4(skb, flow, end, from->word[0], to->word[0]);
 	return pc_nat_addr6(skb, flow, end, from, to);
 }
@@ -86,7 +86,7 @@ static __always_inline bool pc_nat_port(struct __sk_buff *skb, const struct pc_f
 	if (from == to)
 		return true;
 	return pc_nat_is_summed(flow) &&
-	       !bpf_l4_csum_replace(skb, flow->packet.l4 + pc_l4_checksum_at(&flow->t), from, to,
-				    sizeof(to) | pc_nat_flags(flow)) &&
+	       !bpf_l4_csum_replace(skb, flow->packet.l4 + pc_l4_checksum_at(&flow->tuple), from,
+				    to, sizeof(to) | pc_nat_flags(flow)) &&
 	       !bpf_skb_store_bytes(skb, at, &to, sizeof(to), 0);
 }

@@ -20,19 +20,20 @@ static __always_inline int pc_nat_follow(struct __sk_buff *skb, struct pc_flow *
 
 	if (!first)
 		return PC_STEP_REASSEMBLE;
-	if (!reply && first->backend && pc_is_hairpin(&flow->t.daddr, flow->t.family))
+	if (!reply && first->backend && pc_is_hairpin(&flow->tuple.daddr, flow->tuple.family))
 		return PC_STEP_HAIRPIN;
 	if (!first->backend || !(first->backend & PC_FRAG_REPLY) == reply)
 		return PC_PASS;
 	backend = pc_backend_of(first->backend & ~PC_FRAG_REPLY);
 	if (!backend)
 		return PC_DROP_BACKEND_GONE;
-	if (!reply && pc_addr_eq(&backend->addr, &flow->t.saddr))
+	if (!reply && pc_addr_eq(&backend->addr, &flow->tuple.saddr))
 		return PC_STEP_HAIRPIN;
 	if (reply)
-		done = pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr,
-				   pc_as_known(&backend->frontend, flow->t.family, first->node));
+		done = pc_nat_addr(
+		    skb, flow, PC_NAT_SRC, &flow->tuple.saddr,
+		    pc_frontend_addr(&backend->frontend, flow->tuple.family, first->node));
 	else
-		done = pc_nat_addr(skb, flow, PC_NAT_DST, &flow->t.daddr, &backend->addr);
+		done = pc_nat_addr(skb, flow, PC_NAT_DST, &flow->tuple.daddr, &backend->addr);
 	return done ? PC_PASS : PC_DROP_MALFORMED;
 }

@@ -14,19 +14,19 @@
  */
 __noinline int pc_forward_answer(struct __sk_buff *skb, struct pc_flow *flow, struct pc_ct *ct)
 {
-	const struct pc_addr6 *known;
+	const struct pc_addr6 *frontend;
 	const struct pc_backend *backend;
 	struct pc_rewrite what;
 
 	if (!flow || !ct || !pc_can_rewrite(flow) || !pc_may_forward(skb, flow, &ct->src))
 		return PC_PASS;
-	backend = pc_nat_backend(ct->dst.nat.backend, flow->t.proto);
+	backend = pc_nat_backend(ct->dst.nat.backend, flow->tuple.proto);
 	if (!backend)
 		return PC_DROP_BACKEND_GONE;
-	known = pc_as_client_knows(backend, flow->t.family, ct);
+	frontend = pc_ct_frontend_addr(backend, flow->tuple.family, ct);
 	what = (struct pc_rewrite){
-	    .from = &flow->t.saddr,
-	    .to = known,
+	    .from = &flow->tuple.saddr,
+	    .to = frontend,
 	    .sport = backend->frontend_port,
 	    .dport = ct->dst.nat.port,
 	    .is_source = true,
@@ -34,7 +34,7 @@ __noinline int pc_forward_answer(struct __sk_buff *skb, struct pc_flow *flow, st
 	if (!pc_rewrite(skb, flow, &what, &ct->src))
 		return PC_DROP_MALFORMED;
 	if (pc_ct_note(ct, flow, true))
-		pc_pre_nat_note(flow, ct, backend, known);
+		pc_pre_nat_note(flow, ct, backend, frontend);
 	return PC_PASS;
 }
 
@@ -50,19 +50,19 @@ __noinline int pc_forward_learn_pre_nat(struct pc_flow *flow, struct pc_ct *ct)
 	backend = pc_backend_of(ct->dst.nat.backend);
 	if (!backend)
 		return 0;
-	port = flow->t.sport;
-	flow->t.daddr = *pc_as_client_knows(backend, flow->t.family, ct);
-	flow->t.dport = backend->frontend_port;
-	flow->t.sport = ct->dst.nat.port;
-	pre_nat = pc_ct_get(&flow->t, true).ct;
+	port = flow->tuple.sport;
+	flow->tuple.daddr = *pc_ct_frontend_addr(backend, flow->tuple.family, ct);
+	flow->tuple.dport = backend->frontend_port;
+	flow->tuple.sport = ct->dst.nat.port;
+	pre_nat = pc_ct_get(&flow->tuple, true).ct;
 	if (pre_nat && pre_nat->flow_id == ct->flow_id && pre_nat->state & PC_CT_PRE_NAT) {
 		__builtin_memcpy(pre_nat->dst.gateway, flow->packet.smac, PC_MAC_LEN);
 		__sync_fetch_and_or(&pre_nat->state, PC_CT_CAME_DST);
 		__sync_fetch_and_or(&ct->state, PC_CT_CAME_DST);
 	}
-	flow->t.daddr = backend->addr;
-	flow->t.dport = backend->port;
-	flow->t.sport = port;
+	flow->tuple.daddr = backend->addr;
+	flow->tuple.dport = backend->port;
+	flow->tuple.sport = port;
 	return 0;
 }
 

@@ -33,9 +33,9 @@ static __always_inline enum drop_reason pc_nat_to_backend(struct __sk_buff *skb,
 							  struct pc_flow *flow)
 {
 	flow->action.frag_backend = flow->nat.backend;
-	if (pc_nat_addr(skb, flow, PC_NAT_DST, &flow->nat.daddr, &flow->t.daddr) &&
-	    pc_nat_port(skb, flow, PC_NAT_DST, flow->nat.dport, flow->t.dport) &&
-	    pc_nat_port(skb, flow, PC_NAT_SRC, flow->nat.sport, flow->t.sport))
+	if (pc_nat_addr(skb, flow, PC_NAT_DST, &flow->nat.daddr, &flow->tuple.daddr) &&
+	    pc_nat_port(skb, flow, PC_NAT_DST, flow->nat.dport, flow->tuple.dport) &&
+	    pc_nat_port(skb, flow, PC_NAT_SRC, flow->nat.sport, flow->tuple.sport))
 		return PC_PASS;
 	return PC_DROP_MALFORMED;
 }
@@ -44,9 +44,9 @@ static __always_inline enum drop_reason pc_nat_to_backend(struct __sk_buff *skb,
  * an entry.
  */
 static __always_inline int pc_service_new(struct __sk_buff *skb, struct pc_flow *flow,
-					  struct pc_ct_match *match, __u32 word)
+					  struct pc_ct_match *match, __u32 state)
 {
-	int step = pc_service_pick(skb, flow, word);
+	int step = pc_service_pick(skb, flow, state);
 
 	if (step || !flow->nat.backend)
 		return step;
@@ -66,9 +66,9 @@ __noinline int pc_forward_request(struct __sk_buff *skb, struct pc_flow *flow,
 		return PC_PASS;
 	what = (struct pc_rewrite){
 	    .from = &flow->nat.daddr,
-	    .to = &flow->t.daddr,
-	    .sport = flow->t.sport,
-	    .dport = flow->t.dport,
+	    .to = &flow->tuple.daddr,
+	    .sport = flow->tuple.sport,
+	    .dport = flow->tuple.dport,
 	};
 	return pc_rewrite(skb, flow, &what, to) ? PC_PASS : PC_DROP_MALFORMED;
 }
@@ -77,30 +77,31 @@ __noinline int pc_forward_request(struct __sk_buff *skb, struct pc_flow *flow,
  * translated packet: as a stale connection, or as a new connection.
  */
 static __always_inline int pc_service_known(struct __sk_buff *skb, struct pc_flow *flow,
-					    struct pc_ct_match *match, __u32 word, bool *passed)
+					    struct pc_ct_match *match, __u32 state, bool *passed)
 {
 	struct pc_ct *ct = match->at.ct;
-	const struct pc_backend *backend = pc_nat_backend(pc_ct_nat_of(ct)->backend, flow->t.proto);
+	const struct pc_backend *backend =
+	    pc_nat_backend(pc_ct_nat_of(ct)->backend, flow->tuple.proto);
 	enum drop_reason reason;
 	enum pc_pre_nat pre_nat;
 
 	if (!backend || !pc_is_node_still(flow, ct)) {
 		match->at.ct = 0;
-		return pc_service_new(skb, flow, match, word);
+		return pc_service_new(skb, flow, match, state);
 	}
-	if (pc_addr_eq(&backend->addr, &flow->t.saddr))
+	if (pc_addr_eq(&backend->addr, &flow->tuple.saddr))
 		return PC_STEP_HAIRPIN;
-	reason = pc_sender_is_end(skb, flow, &ct->src);
+	reason = pc_check_entry_sender(skb, flow, &ct->src);
 	if (reason && match->is_fresh)
 		return reason;
 	pc_tuple_translate(flow, backend, pc_ct_nat_of(ct)->backend, pc_ct_nat_of(ct)->port);
 	pre_nat = pc_pre_nat_touch(flow, match, backend);
 	if (pre_nat == PC_PRE_NAT_ALONE) {
-		pc_tuple_pre_nat(&flow->t, &flow->nat);
+		pc_tuple_pre_nat(&flow->tuple, &flow->nat);
 		flow->nat.backend = 0;
-		flow->is_kept = match->at.is_kept;
+		flow->is_established = match->at.is_established;
 		match->at.ct = 0;
-		return pc_service_new(skb, flow, match, word);
+		return pc_service_new(skb, flow, match, state);
 	}
 	*passed = pre_nat == PC_PRE_NAT_PASSED;
 	match->is_fresh = *passed;
@@ -123,32 +124,32 @@ static __always_inline int pc_service_known(struct __sk_buff *skb, struct pc_flo
  * was answered continues untranslated: another program may have translated it.
  */
 static __always_inline int pc_to_service(struct __sk_buff *skb, struct pc_flow *flow,
-					 struct pc_ct_match *match, __u32 word, bool *passed)
+					 struct pc_ct_match *match, __u32 state, bool *passed)
 {
 	struct pc_ct *ct = match->at.ct;
 
 	if (ct && ct->state & PC_CT_PRE_NAT) {
 		if (match->is_reply)
 			return PC_DROP_SPOOFED_IP; /* an endpoint that claims to be the Service */
-		return pc_service_known(skb, flow, match, word, passed);
+		return pc_service_known(skb, flow, match, state, passed);
 	}
 	if (ct && (match->is_reply || ct->state & PC_CT_NAT ||
 		   (ct->state & PC_CT_REPLIED &&
-		    !(flow->packet.opens && flow->t.proto == IPPROTO_TCP)))) {
+		    !(flow->packet.opens && flow->tuple.proto == IPPROTO_TCP)))) {
 		if (match->is_reply && pc_is_routed(ct))
 			return PC_STEP_ROUTE_BACK;
 		if (match->is_reply || !(ct->state & PC_CT_NAT))
-			return pc_is_hairpin_answer(ct, &flow->t) ? PC_STEP_HAIRPIN : PC_PASS;
+			return pc_is_hairpin_answer(ct, &flow->tuple) ? PC_STEP_HAIRPIN : PC_PASS;
 		/* To the endpoint itself, from a port that the pod uses for the Service. */
 		if (!(ct->state & PC_CT_DENIED) &&
-		    pc_nat_backend(ct->dst.nat.backend, flow->t.proto))
+		    pc_nat_backend(ct->dst.nat.backend, flow->tuple.proto))
 			return PC_DROP_NAT_TAKEN;
 		match->at.ct = 0;
 	}
-	if (flow->packet.fragment == PC_FRAG_LATER || !pc_l4_header(&flow->t) ||
-	    pc_is_icmp(&flow->t))
+	if (flow->packet.fragment == PC_FRAG_LATER || !pc_l4_header(&flow->tuple) ||
+	    pc_is_icmp(&flow->tuple))
 		return PC_PASS;
-	return pc_service_new(skb, flow, match, word);
+	return pc_service_new(skb, flow, match, state);
 }
 
 /* Copies changes by an answer to the pre-NAT entry; `frontend` is the address that the client uses.
@@ -158,18 +159,18 @@ static __always_inline void pc_pre_nat_note(struct pc_flow *flow, const struct p
 					    const struct pc_backend *backend,
 					    const struct pc_addr6 *frontend)
 {
-	__be16 port = flow->t.dport;
+	__be16 port = flow->tuple.dport;
 	struct pc_ct *pre_nat;
 
-	flow->t.saddr = *frontend;
-	flow->t.sport = backend->frontend_port;
-	flow->t.dport = ct->dst.nat.port;
-	pre_nat = pc_ct_get(&flow->t, false).ct;
+	flow->tuple.saddr = *frontend;
+	flow->tuple.sport = backend->frontend_port;
+	flow->tuple.dport = ct->dst.nat.port;
+	pre_nat = pc_ct_get(&flow->tuple, false).ct;
 	if (pre_nat && pre_nat->flow_id == ct->flow_id)
 		pc_ct_note(pre_nat, flow, true);
-	flow->t.saddr = backend->addr;
-	flow->t.sport = backend->port;
-	flow->t.dport = port;
+	flow->tuple.saddr = backend->addr;
+	flow->tuple.sport = backend->port;
+	flow->tuple.dport = port;
 }
 
 /* To a pod, when there are Services: an answer of an endpoint becomes an answer of the Service. The
@@ -190,20 +191,20 @@ static __always_inline enum drop_reason pc_from_service(struct __sk_buff *skb, s
 	if (!match->is_reply)
 		return PC_PASS;
 	/* Packets of other senders must not end the connection. */
-	reason = from_node ? PC_PASS : pc_sender_came_in(skb, pc_ct_sender(match)->ifindex);
+	reason = from_node ? PC_PASS : pc_check_ingress_device(skb, pc_ct_sender(match)->ifindex);
 	if (reason && match->is_fresh)
 		return reason;
-	backend = pc_nat_backend(ct->dst.nat.backend, flow->t.proto);
+	backend = pc_nat_backend(ct->dst.nat.backend, flow->tuple.proto);
 	if (!backend)
 		return PC_DROP_BACKEND_GONE;
 	pc_client_knows(flow, backend, ct);
 	if (match->is_fresh && pc_ct_note(ct, flow, true))
 		pc_pre_nat_note(flow, ct, backend, &flow->nat.daddr);
 	flow->action.frag_backend = ct->dst.nat.backend | PC_FRAG_REPLY;
-	flow->packet.partial = pc_partial_of(skb, flow);
-	if (pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr, &flow->nat.daddr) &&
-	    pc_nat_port(skb, flow, PC_NAT_SRC, flow->t.sport, backend->frontend_port) &&
-	    pc_nat_port(skb, flow, PC_NAT_DST, flow->t.dport, ct->dst.nat.port))
+	flow->packet.csum_partial = pc_csum_partial_of(skb, flow);
+	if (pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->tuple.saddr, &flow->nat.daddr) &&
+	    pc_nat_port(skb, flow, PC_NAT_SRC, flow->tuple.sport, backend->frontend_port) &&
+	    pc_nat_port(skb, flow, PC_NAT_DST, flow->tuple.dport, ct->dst.nat.port))
 		return PC_PASS;
 	return PC_DROP_MALFORMED;
 }

@@ -29,7 +29,7 @@ static __always_inline bool pc_quoted_addr(struct __sk_buff *skb, const struct p
 					   __u32 at, const struct pc_addr6 *from,
 					   const struct pc_addr6 *to)
 {
-	__u32 size = flow->t.family == PC_IPV4 ? 4 : 16;
+	__u32 size = flow->tuple.family == PC_IPV4 ? 4 : 16;
 	__s64 sum = bpf_csum_diff((__be32 *)from, sizeof(*from), (__be32 *)to, sizeof(*to), 0);
 
 	return !bpf_l4_csum_replace(skb, flow->packet.l4 + PC_ICMP_CHECK_AT, 0, sum, 0) &&
@@ -55,17 +55,17 @@ static __always_inline bool pc_quoted_check(struct __sk_buff *skb, const struct 
 static __always_inline bool pc_quoted_l4_check(struct __sk_buff *skb, const struct pc_flow *flow,
 					       const struct pc_quoted *quoted, __s64 sum)
 {
-	__u32 at = quoted->l4 + pc_l4_checksum_at(&quoted->t);
+	__u32 at = quoted->l4 + pc_l4_checksum_at(&quoted->tuple);
 	__be16 check;
 
-	if (quoted->t.proto == IPPROTO_SCTP || at + sizeof(check) > flow->packet.end)
+	if (quoted->tuple.proto == IPPROTO_SCTP || at + sizeof(check) > flow->packet.ip_end)
 		return true;
 	if (bpf_skb_load_bytes(skb, at, &check, sizeof(check)))
 		return false;
-	if (!check && quoted->t.proto == IPPROTO_UDP)
+	if (!check && quoted->tuple.proto == IPPROTO_UDP)
 		return true;
 	return pc_quoted_check(skb, flow, at, sum,
-			       quoted->t.proto == IPPROTO_UDP ? BPF_F_MARK_MANGLED_0 : 0);
+			       quoted->tuple.proto == IPPROTO_UDP ? BPF_F_MARK_MANGLED_0 : 0);
 }
 
 /* Translates the quoted packet's destination, or its source if it is an answer. `to` is that end as
@@ -76,10 +76,10 @@ static __always_inline bool pc_nat_quoted(struct __sk_buff *skb, const struct pc
 					  __be16 to_port, __be16 client_port)
 {
 	bool reply = quoted->is_reply;
-	bool is4 = flow->t.family == PC_IPV4;
+	bool is4 = flow->tuple.family == PC_IPV4;
 	__u32 ip = flow->packet.l4 + PC_ICMP_HEADER;
-	const struct pc_addr6 *from = reply ? &quoted->t.saddr : &quoted->t.daddr;
-	__be32 ports[2] = {quoted->t.sport, quoted->t.dport};
+	const struct pc_addr6 *from = reply ? &quoted->tuple.saddr : &quoted->tuple.daddr;
+	__be32 ports[2] = {quoted->tuple.sport, quoted->tuple.dport};
 	__be32 then[2] = {reply ? to_port : client_port, reply ? client_port : to_port};
 	__u32 at = ip + (is4 ? PC_QUOTED_SADDR4_AT : PC_QUOTED_SADDR6_AT);
 	__s64 sum = bpf_csum_diff((__be32 *)from, sizeof(*from), (__be32 *)to, sizeof(*to), 0);
@@ -120,21 +120,21 @@ __noinline int pc_nat_error(struct __sk_buff *skb, struct pc_flow *flow,
 		return PC_PASS; /* the other node translates it */
 	if (!(quoted->state & PC_CT_NAT) || pre_nat != own || quoted->is_reply != own)
 		return PC_PASS;
-	backend = pc_nat_backend(quoted->nat_backend, quoted->t.proto);
+	backend = pc_nat_backend(quoted->nat_backend, quoted->tuple.proto);
 	if (!backend)
 		return PC_DROP_BACKEND_GONE;
 	to = pre_nat ? &backend->addr
-		     : pc_as_known(&backend->frontend, flow->t.family, quoted->node);
+		     : pc_frontend_addr(&backend->frontend, flow->tuple.family, quoted->node);
 	if (!pc_nat_quoted(skb, flow, quoted, to, pre_nat ? backend->port : backend->frontend_port,
 			   quoted->nat_port))
 		return PC_DROP_MALFORMED;
-	from = pre_nat ? &flow->t.daddr : &flow->t.saddr;
+	from = pre_nat ? &flow->tuple.daddr : &flow->tuple.saddr;
 	if (!pre_nat && !pc_addr_eq(from, &backend->addr))
 		return PC_PASS;
 	if (!pc_nat_addr(skb, flow, pre_nat ? PC_NAT_DST : PC_NAT_SRC, from, to))
 		return PC_DROP_MALFORMED;
 	if (pre_nat && flow->client == PC_CLIENT_NODE)
-		flow->t.daddr = *to; /* its path is looked up by this address */
+		flow->tuple.daddr = *to; /* its path is looked up by this address */
 	return PC_PASS;
 }
 
@@ -155,10 +155,10 @@ static __always_inline bool pc_is_to_itself(const struct pc_quoted *quoted)
 {
 	const struct pc_backend *backend;
 
-	if (pc_is_hairpin(&quoted->t.saddr, quoted->t.family))
+	if (pc_is_hairpin(&quoted->tuple.saddr, quoted->tuple.family))
 		return true;
 	backend = quoted->state & PC_CT_PRE_NAT ? pc_backend_of(quoted->nat_backend) : 0;
-	return backend && pc_addr_eq(&backend->addr, &quoted->t.daddr);
+	return backend && pc_addr_eq(&backend->addr, &quoted->tuple.daddr);
 }
 
 /* Whether an error without a connection claims to be about a Service's packet. It has no receiver:
@@ -166,22 +166,23 @@ static __always_inline bool pc_is_to_itself(const struct pc_quoted *quoted)
  * of the node may have the Service's port without translation. Then the error is for the node's
  * stack, which knows its sockets.
  */
-__noinline int pc_error_is_forged(struct __sk_buff *skb, struct pc_flow *flow, __u32 word)
+__noinline int pc_error_is_forged(struct __sk_buff *skb, struct pc_flow *flow, __u32 state)
 {
 	struct pc_tuple was = {}, to = {};
 	__u32 at;
 
-	if (!flow || !(word & PC_STATE_SERVICES))
+	if (!flow || !(state & PC_STATE_SERVICES))
 		return false;
 	at = flow->packet.l4 + PC_ICMP_HEADER;
-	at = flow->t.family == PC_IPV4 ? pc_inner_ip4(skb, at, &was) : pc_inner_ip6(skb, at, &was);
-	if (!at || !pc_inner_ports(skb, at, &was) || !pc_addr_eq(&was.saddr, &flow->t.daddr))
+	at = flow->tuple.family == PC_IPV4 ? pc_inner_ip4(skb, at, &was)
+					   : pc_inner_ip6(skb, at, &was);
+	if (!at || !pc_inner_ports(skb, at, &was) || !pc_addr_eq(&was.saddr, &flow->tuple.daddr))
 		return false;
 	to.daddr = was.saddr;
 	to.dport = was.sport;
 	to.proto = was.proto;
 	to.family = was.family;
-	return !pc_is_own_node(to.family, &to.daddr) && pc_frontend_of(&to, word);
+	return !pc_is_own_node(to.family, &to.daddr) && pc_frontend_of(&to, state);
 }
 
 /* The verifier checks this function once, like the one above. */
@@ -206,10 +207,10 @@ __noinline int pc_error(struct __sk_buff *skb, struct pc_flow *flow, enum pc_rep
 	if (by != PC_BY_OTHERS && pc_is_to_itself(&quoted))
 		return PC_STEP_HAIRPIN;
 	routed = by != PC_BY_OTHERS && pc_is_to_routed(&quoted);
-	if (routed && !pc_is_own_node(flow->t.family, &flow->t.daddr))
+	if (routed && !pc_is_own_node(flow->tuple.family, &flow->tuple.daddr))
 		return PC_DROP_BACKEND_GONE;
 	reason = pc_nat_error(skb, flow, &quoted, by != PC_BY_OTHERS && !routed);
-	if (!reason && routed && pc_addr_eq(&flow->t.saddr, &quoted.t.daddr))
+	if (!reason && routed && pc_addr_eq(&flow->tuple.saddr, &quoted.tuple.daddr))
 		return PC_STEP_ROUTE_BACK;
 	return reason;
 }

@@ -26,7 +26,7 @@
 
 static __always_inline bool pc_is_icmp6(const struct pc_flow *flow)
 {
-	return flow->t.family == PC_IPV6 && flow->t.proto == IPPROTO_ICMPV6;
+	return flow->tuple.family == PC_IPV6 && flow->tuple.proto == IPPROTO_ICMPV6;
 }
 
 static __always_inline bool pc_is_nd(const struct pc_flow *flow)
@@ -60,7 +60,8 @@ static __always_inline bool pc_is_router_speech(const struct pc_flow *flow)
 /* The destination address alone proves that the receiver is a neighbour. */
 static __always_inline bool pc_nd_stays_on_link(const struct pc_flow *flow)
 {
-	return pc_addr_is_link_local(&flow->t.daddr) || pc_addr_is_link_group(&flow->t.daddr);
+	return pc_addr_is_link_local(&flow->tuple.daddr) ||
+	       pc_addr_is_link_group(&flow->tuple.daddr);
 }
 
 /* From a pod: the same, or to the node itself, whose other addresses pods probe and answer too. A
@@ -76,10 +77,10 @@ static __always_inline bool pc_nd_ends_here(struct __sk_buff *skb, const struct 
 
 	if (pc_nd_stays_on_link(flow))
 		return true;
-	if (pc_addr6_is_group(&flow->t.daddr))
+	if (pc_addr6_is_group(&flow->tuple.daddr))
 		return false; /* the lookup says that it is not forwarded */
-	__builtin_memcpy(fib.ipv6_src, &flow->t.saddr, sizeof(fib.ipv6_src));
-	__builtin_memcpy(fib.ipv6_dst, &flow->t.daddr, sizeof(fib.ipv6_dst));
+	__builtin_memcpy(fib.ipv6_src, &flow->tuple.saddr, sizeof(fib.ipv6_src));
+	__builtin_memcpy(fib.ipv6_dst, &flow->tuple.daddr, sizeof(fib.ipv6_dst));
 	return bpf_fib_lookup(skb, &fib, sizeof(fib), 0) == BPF_FIB_LKUP_RET_NOT_FWDED;
 }
 
@@ -87,7 +88,7 @@ static __always_inline bool pc_nd_ends_here(struct __sk_buff *skb, const struct 
 static __always_inline bool pc_is_said_to_link(struct __sk_buff *skb, const struct pc_flow *flow)
 {
 	if (pc_is_mld(flow))
-		return pc_addr_is_link_group(&flow->t.daddr);
+		return pc_addr_is_link_group(&flow->tuple.daddr);
 	return pc_is_nd(flow) && pc_nd_ends_here(skb, flow);
 }
 
@@ -97,8 +98,8 @@ static __always_inline bool pc_is_said_to_link(struct __sk_buff *skb, const stru
 static __always_inline bool pc_is_heard_on_link(const struct pc_flow *flow)
 {
 	if (pc_is_mld(flow))
-		return pc_addr_is_link_local(&flow->t.saddr) &&
-		       pc_addr_is_link_group(&flow->t.daddr);
+		return pc_addr_is_link_local(&flow->tuple.saddr) &&
+		       pc_addr_is_link_group(&flow->tuple.daddr);
 	return pc_is_nd(flow) && pc_nd_stays_on_link(flow);
 }
 
@@ -127,12 +128,12 @@ pc_nd_options(struct __sk_buff *skb, const struct pc_flow *flow, const struct pc
 		__u8 mac[PC_MAC_LEN];
 	} option;
 
-	if (at > flow->packet.end)
+	if (at > flow->packet.ip_end)
 		return PC_DROP_MALFORMED;
 	for (int i = 0; i < PC_ND_OPTIONS; i++) {
-		if (at == flow->packet.end)
+		if (at == flow->packet.ip_end)
 			return PC_PASS;
-		if (at + sizeof(option) > flow->packet.end ||
+		if (at + sizeof(option) > flow->packet.ip_end ||
 		    bpf_skb_load_bytes(skb, at, &option, sizeof(option)) || !option.length)
 			return PC_DROP_MALFORMED;
 		if ((option.type == PC_ND_SOURCE_LINK || option.type == PC_ND_TARGET_LINK) &&
@@ -140,7 +141,7 @@ pc_nd_options(struct __sk_buff *skb, const struct pc_flow *flow, const struct pc
 			return PC_DROP_SPOOFED_ND;
 		at += option.length * 8;
 	}
-	return at == flow->packet.end ? PC_PASS : PC_DROP_MALFORMED;
+	return at == flow->packet.ip_end ? PC_PASS : PC_DROP_MALFORMED;
 }
 
 static __always_inline bool pc_is_own_address(const struct __sk_buff *skb,
@@ -158,7 +159,7 @@ static __always_inline enum drop_reason pc_nd_target(struct __sk_buff *skb,
 	__u8 type = flow->packet.icmp >> 8;
 	struct pc_addr6 target;
 
-	if (type != PC_ND_ADVERT && !(type == PC_ND_SOLICIT && pc_addr_is_zero(&flow->t.saddr)))
+	if (type != PC_ND_ADVERT && !(type == PC_ND_SOLICIT && pc_addr_is_zero(&flow->tuple.saddr)))
 		return PC_PASS;
 	if (bpf_skb_load_bytes(skb, flow->packet.l4 + PC_ND_TARGET_AT, &target, sizeof(target)))
 		return PC_DROP_MALFORMED;
@@ -166,8 +167,8 @@ static __always_inline enum drop_reason pc_nd_target(struct __sk_buff *skb,
 }
 
 /* The message is of one of the two kinds above, and comes from a pod. */
-static __always_inline enum drop_reason pc_sender_of_nd(struct __sk_buff *skb,
-							const struct pc_flow *flow)
+static __always_inline enum drop_reason pc_check_nd_sender(struct __sk_buff *skb,
+							   const struct pc_flow *flow)
 {
 	__u32 ifindex = skb->ifindex;
 	struct pc_endpoint *pod = bpf_map_lookup_elem(&pc_if, &ifindex);
@@ -179,7 +180,7 @@ static __always_inline enum drop_reason pc_sender_of_nd(struct __sk_buff *skb,
 		return PC_DROP_MALFORMED; /* RFC 6980 */
 	if (!pc_mac_eq(flow->packet.smac, pod->mac))
 		return PC_DROP_SPOOFED_MAC;
-	if (!pc_addr_is_zero(&flow->t.saddr) && !pc_is_own_address(skb, &flow->t.saddr))
+	if (!pc_addr_is_zero(&flow->tuple.saddr) && !pc_is_own_address(skb, &flow->tuple.saddr))
 		return PC_DROP_SPOOFED_ND;
 	if (pc_is_mld(flow))
 		return PC_PASS;

@@ -13,7 +13,7 @@ static __always_inline bool pc_has_no_endpoint(const struct __sk_buff *skb,
 {
 	__u32 ifindex = skb->ifindex;
 
-	if (skb->ingress_ifindex && flow->t.family && !pc_is_icmp6(flow))
+	if (skb->ingress_ifindex && flow->tuple.family && !pc_is_icmp6(flow))
 		return false;
 	return !bpf_map_lookup_elem(&pc_if, &ifindex);
 }

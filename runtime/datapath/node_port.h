@@ -2,7 +2,7 @@
 /* node_port.h - node ports of other nodes. The tables hold a node port at this node's addresses
  * only, or they would grow with nodes times ports.
  * Gives pc_node_port(), pc_node_port_sent(), pc_is_at_itself(),
- * pc_is_node_still(), pc_as_client_knows(), pc_client_knows().
+ * pc_is_node_still(), pc_ct_frontend_addr(), pc_client_knows().
  * Why: docs/decisions/0036-what-services-may-choose.md
  */
 #pragma once
@@ -16,13 +16,13 @@ _Static_assert(PC_NODES_MOST <= 1U << (32 - PC_CT_NODE_AT), "a number fits into 
 __noinline int pc_node_port_sent(struct pc_flow *flow)
 {
 	struct pc_addr6 *to;
-	const struct pc_node_end *end;
+	const struct pc_vtep *end;
 
 	if (!flow)
 		return 0;
-	to = flow->nat.backend ? &flow->nat.daddr : &flow->t.daddr;
+	to = flow->nat.backend ? &flow->nat.daddr : &flow->tuple.daddr;
 	end = pc_node_of(flow->action.node);
-	if (end && pc_is_own_node(flow->t.family, to))
+	if (end && pc_is_own_node(flow->tuple.family, to))
 		*to = end->addr;
 	return 0;
 }
@@ -32,7 +32,7 @@ __noinline int pc_node_port_sent(struct pc_flow *flow)
  * for an external client, whose packet is on its way to that node; and not for a pod where only
  * that node's endpoints may answer (externalTrafficPolicy Local).
  */
-__noinline int pc_node_port(struct pc_flow *flow, __u32 word)
+__noinline int pc_node_port(struct pc_flow *flow, __u32 state)
 {
 	const struct pc_external *external = pc_external_now();
 	const struct pc_frontend *found;
@@ -41,15 +41,15 @@ __noinline int pc_node_port(struct pc_flow *flow, __u32 word)
 
 	if (!flow || !external || flow->client == PC_CLIENT_EXTERNAL)
 		return false;
-	own = flow->t.family == PC_IPV4 ? &external->own4 : &external->own6;
-	number = pc_node_at(flow->t.family, &flow->t.daddr);
+	own = flow->tuple.family == PC_IPV4 ? &external->own4 : &external->own6;
+	number = pc_node_at(flow->tuple.family, &flow->tuple.daddr);
 	if (!number || !*number || pc_addr_is_zero(own))
 		return false;
 	flow->action.node = *number;
-	flow->t.daddr = *own;
-	found = pc_frontend_of(&flow->t, word);
+	flow->tuple.daddr = *own;
+	found = pc_frontend_of(&flow->tuple, state);
 	if (found && found->flags & PC_FRONTEND_NODE_PORT &&
-	    (flow->client == PC_CLIENT_HANDED || !(found->flags & PC_FRONTEND_LOCAL)))
+	    (flow->client == PC_CLIENT_FORWARDED || !(found->flags & PC_FRONTEND_LOCAL)))
 		return true;
 	pc_node_port_sent(flow);
 	return false;
@@ -58,9 +58,9 @@ __noinline int pc_node_port(struct pc_flow *flow, __u32 word)
 /* Whether the endpoint has exactly the address and port that the client sent to. */
 __noinline int pc_is_at_itself(const struct pc_flow *flow, const struct pc_backend *backend)
 {
-	return flow && backend && backend->port == flow->t.dport &&
-	       pc_addr_eq(&backend->addr,
-			  pc_as_known(&flow->t.daddr, flow->t.family, flow->action.node));
+	return flow && backend && backend->port == flow->tuple.dport &&
+	       pc_addr_eq(&backend->addr, pc_frontend_addr(&flow->tuple.daddr, flow->tuple.family,
+							   flow->action.node));
 }
 
 /* For a pod's pre-NAT entry: whether the node that the pod sent to still has the address, and so
@@ -68,20 +68,20 @@ __noinline int pc_is_at_itself(const struct pc_flow *flow, const struct pc_backe
  */
 static __always_inline bool pc_is_node_still(struct pc_flow *flow, const struct pc_ct *pre_nat)
 {
-	const struct pc_node_end *end;
+	const struct pc_vtep *end;
 
 	flow->action.node = pre_nat->state >> PC_CT_NODE_AT;
 	if (!flow->action.node)
 		return true;
 	end = pc_node_of(flow->action.node);
-	return end && pc_addr_eq(&end->addr, &flow->t.daddr);
+	return end && pc_addr_eq(&end->addr, &flow->tuple.daddr);
 }
 
 /* The address of a Service as the connection's client knows it. */
 static __always_inline const struct pc_addr6 *
-pc_as_client_knows(const struct pc_backend *backend, __u8 family, const struct pc_ct *ct)
+pc_ct_frontend_addr(const struct pc_backend *backend, __u8 family, const struct pc_ct *ct)
 {
-	return pc_as_known(&backend->frontend, family, pc_ct_node(ct));
+	return pc_frontend_addr(&backend->frontend, family, pc_ct_node(ct));
 }
 
 /* The same for an answer, which does not use flow->nat.daddr otherwise: the address goes there.
@@ -93,6 +93,7 @@ __noinline int pc_client_knows(struct pc_flow *flow, const struct pc_backend *ba
 	if (!flow || !backend || !ct)
 		return 0;
 	flow->action.node = pc_ct_node(ct);
-	flow->nat.daddr = *pc_as_known(&backend->frontend, flow->t.family, flow->action.node);
+	flow->nat.daddr =
+	    *pc_frontend_addr(&backend->frontend, flow->tuple.family, flow->action.node);
 	return 0;
 }

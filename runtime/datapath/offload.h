@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* offload.h - the checksum that the sender left to the device, or to the kernel on the path.
- * Gives pc_partial_of(). The kernel writes it after the hook, at an offset that the sender chooses
- * (PACKET_VNET_HDR of a packet socket). Unchecked, it could overwrite a decided port or address.
+ * Gives pc_csum_partial_of(). The kernel writes it after the hook, at an offset that the sender
+ * chooses (PACKET_VNET_HDR of a packet socket). Unchecked, it could overwrite a decided port or
+ * address.
  */
 #pragma once
 #include "parse_l4.h"
@@ -57,19 +58,19 @@ static __always_inline struct pc_left pc_left_of(const struct __sk_buff *ctx)
  * no policy reads data. For ICMP errors and neighbour discovery the data is checked too. The kernel
  * completes the checksum before it fragments a packet.
  */
-static __always_inline enum pc_partial pc_partial_of(const struct __sk_buff *ctx,
-						     struct pc_flow *flow)
+static __always_inline enum pc_csum_partial pc_csum_partial_of(const struct __sk_buff *ctx,
+							       struct pc_flow *flow)
 {
 	struct pc_left left = pc_left_of(ctx);
 	__u32 at = left.at - flow->packet.l4;
 
 	flow->packet.is_summed = left.summed == PC_CHECKSUM_COMPLETE;
 	if (left.summed != PC_CHECKSUM_PARTIAL)
-		return PC_PARTIAL_NOT;
-	if (!flow->t.family || flow->packet.fragment || left.at < (__s32)flow->packet.l4)
-		return PC_PARTIAL_WRONG;
-	if (pc_l4_header(&flow->t) && at == pc_l4_checksum_at(&flow->t))
-		return PC_PARTIAL_OWN;
-	return !pc_is_icmp(&flow->t) && at >= pc_l4_header(&flow->t) ? PC_PARTIAL_DATA
-								     : PC_PARTIAL_WRONG;
+		return PC_PARTIAL_NONE;
+	if (!flow->tuple.family || flow->packet.fragment || left.at < (__s32)flow->packet.l4)
+		return PC_PARTIAL_INVALID;
+	if (pc_l4_header(&flow->tuple) && at == pc_l4_checksum_at(&flow->tuple))
+		return PC_PARTIAL_L4;
+	return !pc_is_icmp(&flow->tuple) && at >= pc_l4_header(&flow->tuple) ? PC_PARTIAL_DATA
+									     : PC_PARTIAL_INVALID;
 }

@@ -23,7 +23,7 @@ static __always_inline int pc_pod_says(struct __sk_buff *skb, const struct pc_fl
 				       enum pc_flow_end own)
 {
 	const struct pc_endpoint *ep = own == PC_FLOW_DST ? &flow->dst : &flow->src;
-	__u32 netns = ep->flags >> PC_ENDPOINT_NETNS;
+	__u32 netns = ep->flags >> PC_ENDPOINT_NETNS_SHIFT;
 
 	if (!ep->ifindex || !netns)
 		return PC_SOCKET_SILENT;
@@ -37,7 +37,7 @@ static __always_inline bool pc_is_stack_here(struct __sk_buff *skb, const struct
 	const struct pc_endpoint *ep = own == PC_FLOW_DST ? &flow->dst : &flow->src;
 
 	if (ep->ifindex > PC_HOST_DEVICE)
-		return ep->flags >> PC_ENDPOINT_NETNS;
+		return ep->flags >> PC_ENDPOINT_NETNS_SHIFT;
 	return own == PC_FLOW_DST && pc_is_to_own(skb, flow);
 }
 
@@ -67,7 +67,7 @@ __noinline int pc_flow_opener(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	int src, dst;
 
-	if (!flow || flow->t.proto != IPPROTO_TCP)
+	if (!flow || flow->tuple.proto != IPPROTO_TCP)
 		return PC_FLOW_NONE;
 	src = pc_pod_says(skb, flow, PC_FLOW_SRC);
 	dst = pc_pod_says(skb, flow, PC_FLOW_DST);
@@ -87,7 +87,7 @@ __noinline int pc_flow_opener(struct __sk_buff *skb, struct pc_flow *flow)
 /* Whether the node opened the connection of its own mid-connection packet: its socket tells. */
 static __always_inline bool pc_node_has_opened(struct __sk_buff *skb, const struct pc_flow *flow)
 {
-	return flow->t.proto == IPPROTO_TCP &&
+	return flow->tuple.proto == IPPROTO_TCP &&
 	       pc_socket_says(skb, flow, PC_FLOW_SRC, BPF_F_CURRENT_NETNS) == PC_SOCKET_CONNECTED;
 }
 
@@ -108,41 +108,41 @@ __noinline int pc_node_opened(struct pc_flow *flow)
 
 /* Calls the policy for a flow whose opener no entry tells; does not return then. */
 static __always_inline enum drop_reason pc_ask_unknown(struct __sk_buff *skb, struct pc_flow *flow,
-						       __u32 slot)
+						       __u32 state)
 {
 	int opener = pc_flow_opener(skb, flow);
 
-	if (opener == PC_FLOW_NODE && slot & PC_STATE_OWN_NODE) {
+	if (opener == PC_FLOW_NODE && state & PC_STATE_OWN_NODE) {
 		pc_flow_turn(flow);
-		return pc_ask_own_node(skb, flow, slot);
+		return pc_ask_own_node(skb, flow, state);
 	}
 	if (opener == PC_FLOW_NODE)
 		return pc_node_opened(flow);
 	if (opener == PC_FLOW_NONE) {
 		flow->opener = PC_OPENER_PROBE;
-		flow->action.slot = slot & PC_STATE_SLOT;
+		flow->action.slot = state & PC_STATE_SLOT;
 	}
 	if (opener != PC_FLOW_SRC)
 		pc_flow_turn(flow);
-	return pc_ask_policy(skb, slot);
+	return pc_ask_policy(skb, state);
 }
 
 /* Calls the policy for a packet without an entry. */
 static __always_inline enum drop_reason pc_ask_new(struct __sk_buff *skb, struct pc_flow *flow,
-						   __u32 slot)
+						   __u32 state)
 {
-	if (pc_has_opening(flow->t.proto) && !flow->packet.opens)
-		return pc_ask_unknown(skb, flow, slot);
-	return pc_ask_policy(skb, slot);
+	if (pc_has_opening(flow->tuple.proto) && !flow->packet.opens)
+		return pc_ask_unknown(skb, flow, state);
+	return pc_ask_policy(skb, state);
 }
 
 /* Calls the policy for a connection that another policy decided; the flow is in its direction. */
 static __always_inline enum drop_reason pc_ask_again(struct __sk_buff *skb, struct pc_flow *flow,
-						     const struct pc_ct_match *match, __u32 slot)
+						     const struct pc_ct_match *match, __u32 state)
 {
 	bool is_known = pc_ct_tells_opener(match);
 
-	if (!match->at.is_kept)
+	if (!match->at.is_established)
 		pc_ct_hold(flow);
-	return is_known ? pc_ask_policy(skb, slot) : pc_ask_unknown(skb, flow, slot);
+	return is_known ? pc_ask_policy(skb, state) : pc_ask_unknown(skb, flow, state);
 }

@@ -23,9 +23,9 @@ static __always_inline void pc_own_node(struct pc_endpoint *src)
  * there is no policy.
  */
 static __always_inline enum drop_reason pc_ask_own_node(struct __sk_buff *skb, struct pc_flow *flow,
-							__u32 slot)
+							__u32 state)
 {
 	pc_own_node(&flow->src);
 	flow->opener = PC_OPENER_OWN_NODE;
-	return pc_ask_policy(skb, slot);
+	return pc_ask_policy(skb, state);
 }

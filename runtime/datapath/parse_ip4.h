@@ -79,13 +79,13 @@ static __always_inline enum drop_reason pc_parse_ip4(struct __sk_buff *skb, stru
 		total = skb->len - ETH_HLEN;
 	if (ip.version != 4 || header < sizeof(ip) || total < header || ETH_HLEN + total > skb->len)
 		return PC_DROP_MALFORMED;
-	flow->t.family = PC_IPV4;
-	flow->t.proto = ip.protocol;
-	flow->t.saddr.word[0] = ip.saddr;
-	flow->t.daddr.word[0] = ip.daddr;
+	flow->tuple.family = PC_IPV4;
+	flow->tuple.proto = ip.protocol;
+	flow->tuple.saddr.word[0] = ip.saddr;
+	flow->tuple.daddr.word[0] = ip.daddr;
 	flow->packet.hop_limit = ip.ttl;
 	flow->packet.l4 = ETH_HLEN + header;
-	flow->packet.end = ETH_HLEN + total;
+	flow->packet.ip_end = ETH_HLEN + total;
 	reason = header > sizeof(ip) ? pc_walk_options(skb, flow->packet.l4) : PC_PASS;
 	return reason ? reason : pc_fragment4(flow, &ip);
 }

@@ -66,7 +66,7 @@ static __always_inline enum drop_reason pc_walk_ext(struct __sk_buff *skb, struc
 	for (int i = 0; i < PC_EXT_HEADERS; i++) {
 		if (!pc_is_ext(next) || flow->packet.fragment == PC_FRAG_LATER)
 			break;
-		if (at + sizeof(ext) > flow->packet.end ||
+		if (at + sizeof(ext) > flow->packet.ip_end ||
 		    bpf_skb_load_bytes(skb, at, &ext, sizeof(ext)))
 			return PC_DROP_MALFORMED;
 		if (next == IPPROTO_ROUTING && ext.segments_left)
@@ -83,9 +83,9 @@ static __always_inline enum drop_reason pc_walk_ext(struct __sk_buff *skb, struc
 	}
 	if (pc_is_ext(next) && flow->packet.fragment != PC_FRAG_LATER)
 		return PC_DROP_EXT_HEADERS;
-	if (at > flow->packet.end)
+	if (at > flow->packet.ip_end)
 		return PC_DROP_MALFORMED;
-	flow->t.proto = next;
+	flow->tuple.proto = next;
 	flow->packet.l4 = at;
 	return PC_PASS;
 }
@@ -103,11 +103,11 @@ static __always_inline enum drop_reason pc_parse_ip6(struct __sk_buff *skb, stru
 		payload = skb->len - ETH_HLEN - sizeof(ip);
 	if (ip.version != 6 || ETH_HLEN + sizeof(ip) + payload > skb->len)
 		return PC_DROP_MALFORMED;
-	flow->t.family = PC_IPV6;
-	__builtin_memcpy(&flow->t.saddr, &ip.saddr, sizeof(flow->t.saddr));
-	__builtin_memcpy(&flow->t.daddr, &ip.daddr, sizeof(flow->t.daddr));
+	flow->tuple.family = PC_IPV6;
+	__builtin_memcpy(&flow->tuple.saddr, &ip.saddr, sizeof(flow->tuple.saddr));
+	__builtin_memcpy(&flow->tuple.daddr, &ip.daddr, sizeof(flow->tuple.daddr));
 	flow->packet.hop_limit = ip.hop_limit;
 	flow->packet.l4 = ETH_HLEN + sizeof(ip);
-	flow->packet.end = ETH_HLEN + sizeof(ip) + payload;
+	flow->packet.ip_end = ETH_HLEN + sizeof(ip) + payload;
 	return pc_walk_ext(skb, flow, ip.nexthdr);
 }

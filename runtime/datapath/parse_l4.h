@@ -69,7 +69,7 @@ static __always_inline void pc_icmp_tuple(struct pc_tuple *t, __u16 icmp, __be16
 
 static __always_inline bool pc_is_echo_reply(const struct pc_flow *flow)
 {
-	__u8 type = flow->t.family == PC_IPV4 ? PC_ICMP_ECHO_REPLY : PC_ICMP6_ECHO_REPLY;
+	__u8 type = flow->tuple.family == PC_IPV4 ? PC_ICMP_ECHO_REPLY : PC_ICMP6_ECHO_REPLY;
 
 	return flow->packet.icmp == type << 8;
 }
@@ -99,29 +99,29 @@ static __always_inline enum drop_reason pc_parse_l4(struct __sk_buff *skb, struc
 		__u8 bytes[8];
 		__be16 half[4];
 	} head;
-	__u32 need = pc_l4_header(&flow->t);
+	__u32 need = pc_l4_header(&flow->tuple);
 	__be16 flags; /* in the low byte */
 
-	if (!pc_is_icmp(&flow->t) &&
-	    (flow->t.proto == IPPROTO_ICMP || flow->t.proto == IPPROTO_ICMPV6))
+	if (!pc_is_icmp(&flow->tuple) &&
+	    (flow->tuple.proto == IPPROTO_ICMP || flow->tuple.proto == IPPROTO_ICMPV6))
 		return PC_DROP_MALFORMED; /* the other family's ICMP (semantics A26) */
 	if (!need)
 		return PC_PASS;
-	if (flow->packet.l4 + need > flow->packet.end ||
+	if (flow->packet.l4 + need > flow->packet.ip_end ||
 	    !pc_read(skb, flow->packet.l4, &head, sizeof(head)))
 		return PC_DROP_MALFORMED;
-	if (pc_is_icmp(&flow->t)) {
+	if (pc_is_icmp(&flow->tuple)) {
 		flow->packet.icmp = head.bytes[0] << 8 | head.bytes[1];
-		pc_icmp_tuple(&flow->t, flow->packet.icmp, head.half[2]);
+		pc_icmp_tuple(&flow->tuple, flow->packet.icmp, head.half[2]);
 		flow->packet.opens = !pc_is_echo_reply(flow);
 		return PC_PASS;
 	}
-	flow->t.sport = head.half[0];
-	flow->t.dport = head.half[1];
-	if (flow->t.proto == IPPROTO_SCTP) {
+	flow->tuple.sport = head.half[0];
+	flow->tuple.dport = head.half[1];
+	if (flow->tuple.proto == IPPROTO_SCTP) {
 		flow->packet.tcp_flags = pc_sctp_flags(skb, flow);
 	} else {
-		if (flow->t.proto != IPPROTO_TCP)
+		if (flow->tuple.proto != IPPROTO_TCP)
 			return PC_PASS;
 		if (!pc_read(skb, flow->packet.l4 + PC_TCP_FLAGS_AT - 1, &flags, sizeof(flags)))
 			return PC_DROP_MALFORMED;

@@ -75,7 +75,7 @@ static __always_inline void pc_count(const struct __sk_buff *skb, __u32 rule)
 }
 
 /* Decodes a word. A word that is no verdict, or has an unknown rule, counts as a denial. */
-static __always_inline bool pc_end(const struct __sk_buff *skb, __u32 word, __u32 *rule)
+static __always_inline bool pc_end_allows(const struct __sk_buff *skb, __u32 word, __u32 *rule)
 {
 	bool allowed = word & PC_ALLOW;
 
@@ -103,7 +103,7 @@ static __always_inline bool pc_passes_own_node(const struct pc_flow *flow, __u32
 static __always_inline bool pc_receives(const struct __sk_buff *skb, const struct pc_flow *flow,
 					__u32 word, __u32 *rule)
 {
-	return pc_passes_own_node(flow, word) || pc_end(skb, word, rule);
+	return pc_passes_own_node(flow, word) || pc_end_allows(skb, word, rule);
 }
 
 /* Every end of this node must allow it (semantics A4). Egress first: if egress denies a packet, the
@@ -120,7 +120,8 @@ static __always_inline struct pc_decision pc_decide(const struct __sk_buff *skb,
 		return decision;
 	}
 	if (flow->src.ifindex)
-		decision.allowed = pc_end(skb, pc_egress(flow, service), &decision.egress_rule);
+		decision.allowed =
+		    pc_end_allows(skb, pc_egress(flow, service), &decision.egress_rule);
 	if (decision.allowed && flow->dst.ifindex)
 		decision.allowed =
 		    pc_receives(skb, flow, pc_ingress(flow, service), &decision.ingress_rule);
@@ -136,7 +137,7 @@ static __always_inline int pc_decide_other(struct __sk_buff *skb, struct pc_flow
 	flow->opener = PC_OPENER_EITHER;
 	bpf_tail_call(skb, &pc_policy, flow->action.slot);
 	flow->action.reason = PC_DROP_NO_POLICY;
-	return pc_verdict(PC_DROP_NO_POLICY);
+	return pc_tc_action(PC_DROP_NO_POLICY);
 }
 
 /* Denied: no entry is stored. Allowed: the entry is stored before a reply can arrive. */
@@ -169,7 +170,7 @@ static __always_inline enum drop_reason pc_conclude(const struct pc_flow *flow,
  */
 static __always_inline bool pc_is_revoked(const struct pc_flow *flow, __u32 rule)
 {
-	return pc_has_opening(flow->t.proto) && !flow->packet.opens &&
+	return pc_has_opening(flow->tuple.proto) && !flow->packet.opens &&
 	       rule != PC_RULE_FAIL_CLOSED && flow->opener != PC_OPENER_PROBE &&
 	       flow->opener != PC_OPENER_EITHER;
 }
@@ -182,7 +183,7 @@ static __always_inline int pc_end_of(struct __sk_buff *skb, struct pc_flow *flow
 {
 	/* ingress is not evaluated if egress denies */
 	__u32 rule = decision->ingress_rule ? decision->ingress_rule : decision->egress_rule;
-	int verdict = pc_verdict(flow->action.reason);
+	int verdict = pc_tc_action(flow->action.reason);
 
 #ifdef PC_REJECTS
 	if (PC_REJECTS && !decision->allowed && pc_effect_of(rule, PC_EFFECT_REJECT))
@@ -210,7 +211,7 @@ int pc_policy_run(struct __sk_buff *skb)
 	struct pc_decision decision;
 
 	if (!flow)
-		return pc_verdict(PC_DROP_NO_POLICY);
+		return pc_tc_action(PC_DROP_NO_POLICY);
 	decision = pc_decide(skb, flow);
 	if (flow->opener == PC_OPENER_PROBE && decision.allowed)
 		return pc_decide_other(skb, flow);
@@ -220,7 +221,7 @@ int pc_policy_run(struct __sk_buff *skb)
 		pc_ct_drop_pre_nat(flow);
 		flow->action.reason = PC_DROP_LIMIT;
 		pc_tell(flow, &decision);
-		return pc_verdict(PC_DROP_LIMIT);
+		return pc_tc_action(PC_DROP_LIMIT);
 	}
 #endif
 	flow->action.reason = pc_conclude(flow, &decision);

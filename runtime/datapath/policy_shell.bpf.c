@@ -168,9 +168,10 @@ static __always_inline __u32 cell(enum pc_side side, __u32 row, __u32 column)
 	return pc_hashed(&pc_buckets_eg, buckets, &pc_usual_eg, row, column);
 }
 
-static __always_inline __u32 end(enum pc_side side, const struct pc_endpoint *own,
-				 const struct pc_endpoint *peer, const struct pc_addr6 *address,
-				 __u8 family, __u32 service)
+static __always_inline __u32 pc_verdict_word(enum pc_side side, const struct pc_endpoint *own,
+					     const struct pc_endpoint *peer,
+					     const struct pc_addr6 *address, __u8 family,
+					     __u32 service)
 {
 	const struct pc_class *class, *theirs;
 	__u32 column, word, found;
@@ -202,12 +203,14 @@ static __always_inline __u32 end(enum pc_side side, const struct pc_endpoint *ow
 
 static __always_inline __u32 pc_egress(const struct pc_flow *flow, __u32 service)
 {
-	return end(PC_EGRESS, &flow->src, &flow->dst, &flow->t.daddr, flow->t.family, service);
+	return pc_verdict_word(PC_EGRESS, &flow->src, &flow->dst, &flow->tuple.daddr,
+			       flow->tuple.family, service);
 }
 
 static __always_inline __u32 pc_ingress(const struct pc_flow *flow, __u32 service)
 {
-	return end(PC_INGRESS, &flow->dst, &flow->src, &flow->t.saddr, flow->t.family, service);
+	return pc_verdict_word(PC_INGRESS, &flow->dst, &flow->src, &flow->tuple.saddr,
+			       flow->tuple.family, service);
 }
 
 #include "policy_run.h"

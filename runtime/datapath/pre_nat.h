@@ -11,15 +11,15 @@ enum pc_pre_nat { PC_PRE_NAT_PASSED, PC_PRE_NAT_STALE, PC_PRE_NAT_ALONE };
 /* The pre-NAT entry becomes established after the post-NAT entry, so that it is never there alone.
  * The match is looked up again: the old entry's memory may now hold another connection.
  */
-static __always_inline void pc_pre_nat_keep(struct pc_flow *flow, struct pc_ct_match *match,
-					    const struct pc_backend *backend)
+static __always_inline void pc_pre_nat_establish(struct pc_flow *flow, struct pc_ct_match *match,
+						 const struct pc_backend *backend)
 {
-	__be16 port = flow->t.sport;
+	__be16 port = flow->tuple.sport;
 
 	__sync_fetch_and_or(&match->at.ct->state, PC_CT_TRIED);
-	pc_tuple_pre_nat(&flow->t, &flow->nat);
-	if (pc_ct_keep(flow, match->at.ct))
-		match->at = pc_ct_get(&flow->t, true);
+	pc_tuple_pre_nat(&flow->tuple, &flow->nat);
+	if (pc_ct_establish(flow, match->at.ct))
+		match->at = pc_ct_get(&flow->tuple, true);
 	pc_tuple_translate(flow, backend, flow->nat.backend, port);
 }
 
@@ -35,11 +35,11 @@ pc_pre_nat_touch(struct pc_flow *flow, struct pc_ct_match *match, const struct p
 	struct pc_ct_at back;
 	__u32 news;
 
-	if (match->is_fresh && !is_written && match->at.is_kept && !flow->packet.opens)
+	if (match->is_fresh && !is_written && match->at.is_established && !flow->packet.opens)
 		return PC_PRE_NAT_PASSED;
-	flow->is_pre_nat_kept = match->at.is_kept;
-	back = pc_ct_get(&flow->t, true);
-	flow->is_kept = back.is_kept;
+	flow->is_pre_nat_established = match->at.is_established;
+	back = pc_ct_get(&flow->tuple, true);
+	flow->is_established = back.is_established;
 	if (!back.ct || back.ct->expires <= flow->now)
 		return PC_PRE_NAT_STALE;
 	if (back.ct->flow_id != ct->flow_id || (flow->packet.opens && pc_ct_is_over(back.ct)))
@@ -53,9 +53,9 @@ pc_pre_nat_touch(struct pc_flow *flow, struct pc_ct_match *match, const struct p
 	if (news)
 		__sync_fetch_and_or(&ct->state, news);
 	if (pc_ct_touch(&back, flow, false))
-		flow->is_kept = true;
-	if (flow->is_kept && !match->at.is_kept && pc_ct_is_settled(ct, flow, false) &&
-	    (is_written || !(ct->state & PC_CT_TRIED)))
-		pc_pre_nat_keep(flow, match, backend);
+		flow->is_established = true;
+	if (flow->is_established && !match->at.is_established &&
+	    pc_ct_is_settled(ct, flow, false) && (is_written || !(ct->state & PC_CT_TRIED)))
+		pc_pre_nat_establish(flow, match, backend);
 	return PC_PRE_NAT_PASSED;
 }

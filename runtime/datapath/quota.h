@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* quota.h - how much of a table each pod may fill, and what each pod was refused.
- * Gives PC_PLACES(), PC_STORE(), struct pc_room, pc_refuse(). Why:
+/* quota.h - how much of a table each pod may fill, and how often its quota was full.
+ * Gives PC_PLACES(), PC_STORE(), struct pc_room, pc_quota_count(). Why:
  * docs/decisions/0046-quotas-by-place.md
  *
  * Each entry of a table has a place in an array beside it, which holds the entry's key. Places are
@@ -33,43 +33,43 @@
 		__uint(pinning, LIBBPF_PIN_BY_NAME);                                               \
 	} name SEC(".maps")
 
-/* What an owner was refused, or lost to its own newer entry. Status reads the names from BTF. */
-enum pc_refusal {
-	PC_REFUSED_NONE = 0,
-	PC_REFUSED_NEW,       /* an unanswered connection gave its place */
-	PC_REFUSED_KEPT,      /* an established connection got no place in the established table */
-	PC_REFUSED_IDLE,      /* an idle established connection gave its place */
-	PC_REFUSED_FRAGMENTS, /* a datagram with missing fragments gave its place */
-	PC_REFUSED_SNAT,      /* a connection got no SNAT port, or no place in the SNAT table */
-	PC_REFUSED_EVENTS,    /* an event was not written */
-	PC_REFUSALS
+/* What an owner did not get, or lost to its own newer entry, as its quota was full. */
+enum pc_quota {
+	PC_QUOTA_NONE = 0,
+	PC_QUOTA_NEW,         /* an unanswered connection gave its place */
+	PC_QUOTA_ESTABLISHED, /* an established connection got no place in the established table */
+	PC_QUOTA_IDLE,        /* an idle established connection gave its place */
+	PC_QUOTA_FRAGMENTS,   /* a datagram with missing fragments gave its place */
+	PC_QUOTA_SNAT,        /* a connection got no SNAT port, or no place in the SNAT table */
+	PC_QUOTA_EVENTS,      /* an event was not written */
+	PC_QUOTAS
 };
 
-#define PC_REFUSED_ENTRIES 16384
+#define PC_QUOTA_FULL_ENTRIES 16384
 
-struct pc_refused_key {
+struct pc_quota_full_key {
 	__u32 device; /* the pod's, or PC_OWNER_* */
-	__u32 what;   /* enum pc_refusal */
+	__u32 what;   /* enum pc_quota */
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, PC_REFUSED_ENTRIES);
-	__type(key, struct pc_refused_key);
+	__uint(max_entries, PC_QUOTA_FULL_ENTRIES);
+	__type(key, struct pc_quota_full_key);
 	__type(value, __u64);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} pc_refused SEC(".maps");
+} pc_quota_full SEC(".maps");
 
-/* Counts one refusal. The verifier checks this function once. */
-__noinline int pc_refuse(__u32 device, __u32 what)
+/* Counts that an owner's quota was full. The verifier checks this function once. */
+__noinline int pc_quota_count(__u32 device, __u32 what)
 {
-	struct pc_refused_key key = {.device = device, .what = what};
-	__u64 *count = bpf_map_lookup_elem(&pc_refused, &key), one = 1;
+	struct pc_quota_full_key key = {.device = device, .what = what};
+	__u64 *count = bpf_map_lookup_elem(&pc_quota_full, &key), one = 1;
 
 	if (count)
 		__sync_fetch_and_add(count, 1);
 	else
-		bpf_map_update_elem(&pc_refused, &key, &one, BPF_NOEXIST);
+		bpf_map_update_elem(&pc_quota_full, &key, &one, BPF_NOEXIST);
 	return 0;
 }
 
@@ -79,8 +79,8 @@ struct pc_seek {
 	__u32 second;
 	__u32 owner;    /* the owner whose quota it uses */
 	__u32 roll;     /* where the search begins */
-	__u16 is_short; /* enum pc_refusal: counted if no place is free */
-	__u16 refusal;  /* enum pc_refusal: the result of the search */
+	__u16 is_short; /* enum pc_quota: counted if no place is free */
+	__u16 full;     /* enum pc_quota: the result of the search */
 	__u64 found;    /* how soon the present entry gives its place */
 	__u64 best;     /* the lowest value so far */
 	__u32 best_at;  /* the place with that value */
@@ -112,11 +112,11 @@ static __always_inline struct pc_room *pc_room_here(void)
 	return bpf_map_lookup_elem(&pc_room, &zero);
 }
 
-/* Counts what the owner was refused, or lost. */
+/* Counts what the owner did not get, or lost. */
 static __always_inline void pc_room_tell(const struct pc_room *room)
 {
-	if (room->seek.refusal)
-		pc_refuse(room->seek.owner, room->seek.refusal);
+	if (room->seek.full)
+		pc_quota_count(room->seek.owner, room->seek.full);
 }
 
 /* The next number of a pseudo-random series, from any start. */
@@ -181,9 +181,9 @@ static __always_inline __u32 *pc_place_take(void *table, void *places, __u32 n,
 		tried++;
 	} while (seen->best && tried < PC_PLACES_TRIED);
 	best = seen->best;
-	seek->refusal = best ? seek->is_short : PC_REFUSED_NONE;
-	if (best && best != PC_STAYS && seek->is_short == PC_REFUSED_KEPT)
-		seek->refusal = PC_REFUSED_IDLE;
+	seek->full = best ? seek->is_short : PC_QUOTA_NONE;
+	if (best && best != PC_STAYS && seek->is_short == PC_QUOTA_ESTABLISHED)
+		seek->full = PC_QUOTA_IDLE;
 	if (best == PC_STAYS)
 		return 0;
 	at = seen->best_at;

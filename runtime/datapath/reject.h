@@ -15,14 +15,14 @@ static __always_inline bool pc_is_sent_by_pod(const struct __sk_buff *skb,
 
 /* A pod's own packet is answered to the pod at once. The answer to a packet for a pod looks like
  * the pod's, and goes through the host, which may have to translate addresses back. An external
- * client that is refused at the uplink is answered there, from the Service.
+ * client whose packet is rejected at the uplink is answered there, from the Service.
  */
 static __always_inline int pc_send_back(struct __sk_buff *skb, const struct pc_flow *flow)
 {
 	if (pc_is_sent_by_pod(skb, flow))
 		return pc_return(skb);
 	if (skb->ingress_ifindex == skb->ifindex)
-		return pc_return_external(skb, flow); /* refused at the uplink */
+		return pc_return_external(skb, flow); /* rejected at the uplink */
 	return pc_return_routed(skb);
 }
 
@@ -33,11 +33,11 @@ static __always_inline bool pc_untranslate(struct __sk_buff *skb, struct pc_flow
 {
 	if (!flow->nat.backend || flow->action.frag_backend & PC_FRAG_REPLY)
 		return true;
-	if (!pc_nat_addr(skb, flow, PC_NAT_DST, &flow->t.daddr, &flow->nat.daddr) ||
-	    !pc_nat_port(skb, flow, PC_NAT_DST, flow->t.dport, flow->nat.dport) ||
-	    !pc_nat_port(skb, flow, PC_NAT_SRC, flow->t.sport, flow->nat.sport))
+	if (!pc_nat_addr(skb, flow, PC_NAT_DST, &flow->tuple.daddr, &flow->nat.daddr) ||
+	    !pc_nat_port(skb, flow, PC_NAT_DST, flow->tuple.dport, flow->nat.dport) ||
+	    !pc_nat_port(skb, flow, PC_NAT_SRC, flow->tuple.sport, flow->nat.sport))
 		return false;
-	pc_tuple_pre_nat(&flow->t, &flow->nat);
+	pc_tuple_pre_nat(&flow->tuple, &flow->nat);
 	return true;
 }
 
@@ -48,16 +48,16 @@ static __always_inline bool pc_meets_another(const struct pc_flow *flow)
 {
 	struct pc_ct_at at;
 
-	if (flow->t.proto != IPPROTO_TCP || flow->action.entry != PC_ENTRY_INSERT)
+	if (flow->tuple.proto != IPPROTO_TCP || flow->action.entry != PC_ENTRY_INSERT)
 		return false;
-	at = pc_ct_get(&flow->t, true);
+	at = pc_ct_get(&flow->tuple, true);
 	return at.ct && at.ct->expires > flow->now && at.ct->back != at.back;
 }
 
 /* The hook's return value for a packet that a rule rejects: `dropped` if no answer is sent. */
 static __always_inline int pc_reject(struct __sk_buff *skb, struct pc_flow *flow, int dropped)
 {
-	__u8 code = flow->t.family == PC_IPV4 ? PC_ICMP_PROHIBITED : PC_ICMP6_PROHIBITED;
+	__u8 code = flow->tuple.family == PC_IPV4 ? PC_ICMP_PROHIBITED : PC_ICMP6_PROHIBITED;
 	struct pc_answers *answers;
 
 	if (!pc_may_be_answered(skb, flow) || pc_meets_another(flow))

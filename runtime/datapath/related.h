@@ -23,9 +23,9 @@ static __always_inline bool pc_is_icmp_error(const struct pc_flow *flow)
 {
 	__u8 type = flow->packet.icmp >> 8;
 
-	if (!pc_is_icmp(&flow->t))
+	if (!pc_is_icmp(&flow->tuple))
 		return false;
-	if (flow->t.family == PC_IPV6)
+	if (flow->tuple.family == PC_IPV6)
 		return type >= PC_ICMP6_UNREACHABLE && type <= PC_ICMP6_PARAMETER;
 	return type == PC_ICMP_UNREACHABLE || type == PC_ICMP_TIME_EXCEEDED ||
 	       type == PC_ICMP_PARAMETER;
@@ -84,7 +84,7 @@ static __always_inline bool pc_inner_ports(struct __sk_buff *skb, __u32 at, stru
 
 /* The packet that an error quotes, and its connection. */
 struct pc_quoted {
-	struct pc_tuple t;
+	struct pc_tuple tuple;
 	__u32 l4;    /* offset of its transport header */
 	__u32 state; /* the connection's, and its translation */
 	__u32 nat_backend;
@@ -136,15 +136,16 @@ static __always_inline bool pc_is_related(struct __sk_buff *skb, const struct pc
 	__u32 at = flow->packet.l4 + PC_ICMP_HEADER;
 	struct pc_ct_at found;
 
-	quoted->l4 = flow->t.family == PC_IPV4 ? pc_inner_ip4(skb, at, &quoted->t)
-					       : pc_inner_ip6(skb, at, &quoted->t);
-	if (!quoted->l4 || !pc_inner_ports(skb, quoted->l4, &quoted->t))
+	quoted->l4 = flow->tuple.family == PC_IPV4 ? pc_inner_ip4(skb, at, &quoted->tuple)
+						   : pc_inner_ip6(skb, at, &quoted->tuple);
+	if (!quoted->l4 || !pc_inner_ports(skb, quoted->l4, &quoted->tuple))
 		return false;
-	if (!pc_addr_eq(&quoted->t.saddr, &flow->t.daddr))
+	if (!pc_addr_eq(&quoted->tuple.saddr, &flow->tuple.daddr))
 		return false;
-	if ((by == PC_BY_POD || by == PC_BY_NODE) && !pc_addr_eq(&quoted->t.daddr, &flow->t.saddr))
+	if ((by == PC_BY_POD || by == PC_BY_NODE) &&
+	    !pc_addr_eq(&quoted->tuple.daddr, &flow->tuple.saddr))
 		return false;
-	found = pc_ct_get(&quoted->t, true);
+	found = pc_ct_get(&quoted->tuple, true);
 	if (!found.ct || found.ct->expires <= flow->now ||
 	    (found.ct->epoch != flow->epoch && pc_ct_is_asked(found.ct)))
 		return false;
@@ -154,5 +155,5 @@ static __always_inline bool pc_is_related(struct __sk_buff *skb, const struct pc
 	quoted->is_reply = found.back != found.ct->back;
 	quoted->is_external = !found.ct->src.ifindex && !pc_is_routed(found.ct);
 	quoted->node = pc_ct_node(found.ct);
-	return pc_ct_is_decided(found.ct) && pc_may_report(skb, found.ct, by, &quoted->t);
+	return pc_ct_is_decided(found.ct) && pc_may_report(skb, found.ct, by, &quoted->tuple);
 }

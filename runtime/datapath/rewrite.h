@@ -46,8 +46,8 @@ _Static_assert(sizeof(struct pc_heads6) == 58, "as on the wire");
  */
 static __always_inline bool pc_can_rewrite(const struct pc_flow *flow)
 {
-	return (flow->t.proto == IPPROTO_TCP || flow->t.proto == IPPROTO_UDP) &&
-	       !flow->packet.is_summed && flow->packet.partial <= PC_PARTIAL_OWN;
+	return (flow->tuple.proto == IPPROTO_TCP || flow->tuple.proto == IPPROTO_UDP) &&
+	       !flow->packet.is_summed && flow->packet.csum_partial <= PC_PARTIAL_L4;
 }
 
 /* A difference of ones' complement sums (RFC 1624) over whole words; folded on use. */
@@ -80,8 +80,8 @@ static __always_inline __u32 pc_ports_word(__be16 sport, __be16 dport)
 static __always_inline bool pc_rewrite_sum(struct __sk_buff *skb, const struct pc_flow *flow,
 					   __u64 addresses, __u64 ports)
 {
-	__u64 sum = flow->packet.partial == PC_PARTIAL_OWN ? addresses : addresses + ports;
-	__u32 at = flow->packet.l4 + pc_l4_checksum_at(&flow->t);
+	__u64 sum = flow->packet.csum_partial == PC_PARTIAL_L4 ? addresses : addresses + ports;
+	__u32 at = flow->packet.l4 + pc_l4_checksum_at(&flow->tuple);
 
 	return !bpf_l4_csum_replace(skb, at, 0, pc_fold32(sum),
 				    BPF_F_PSEUDO_HDR | pc_nat_flags(flow));
@@ -144,8 +144,8 @@ static __always_inline bool pc_rewrite6(struct __sk_buff *skb, const struct pc_f
 static __always_inline bool pc_rewrite(struct __sk_buff *skb, struct pc_flow *flow,
 				       const struct pc_rewrite *what, const struct pc_ct_end *hop)
 {
-	bool done = flow->t.family == PC_IPV4 ? pc_rewrite4(skb, flow, what, hop)
-					      : pc_rewrite6(skb, flow, what, hop);
+	bool done = flow->tuple.family == PC_IPV4 ? pc_rewrite4(skb, flow, what, hop)
+						  : pc_rewrite6(skb, flow, what, hop);
 
 	if (!done)
 		return false;

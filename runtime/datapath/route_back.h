@@ -18,12 +18,12 @@ __noinline int pc_route_sender(struct __sk_buff *skb, struct pc_flow *flow, bool
 		return PC_DROP_NO_ENDPOINT;
 	pc_endpoints_of(flow);
 	if (by_pod)
-		reason = pc_sender_is_pod(skb, flow);
-	else if (flow->src.ifindex || pc_is_own_node(flow->t.family, &flow->t.saddr))
+		reason = pc_check_sender(skb, flow);
+	else if (flow->src.ifindex || pc_is_own_node(flow->tuple.family, &flow->tuple.saddr))
 		return PC_DROP_SPOOFED_IP;
 	if (reason)
 		return reason;
-	return flow->dst.ifindex || !pc_is_own_node(flow->t.family, &flow->t.daddr)
+	return flow->dst.ifindex || !pc_is_own_node(flow->tuple.family, &flow->tuple.daddr)
 		   ? PC_DROP_BACKEND_GONE
 		   : PC_PASS;
 }
@@ -36,18 +36,18 @@ __noinline int pc_route_answer(struct __sk_buff *skb, struct pc_flow *flow)
 
 	if (!flow)
 		return PC_DROP_BACKEND_GONE;
-	at = pc_ct_get(&flow->t, true);
+	at = pc_ct_get(&flow->tuple, true);
 	if (!at.ct || !pc_is_routed(at.ct) || at.back == at.ct->back)
 		return PC_DROP_BACKEND_GONE;
-	backend = pc_nat_backend(at.ct->dst.nat.backend, flow->t.proto);
+	backend = pc_nat_backend(at.ct->dst.nat.backend, flow->tuple.proto);
 	if (!backend)
 		return PC_DROP_BACKEND_GONE;
 	if (pc_ct_note(at.ct, flow, true))
 		pc_pre_nat_note(flow, at.ct, backend, &backend->frontend);
-	flow->packet.partial = pc_partial_of(skb, flow);
-	if (pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr, &backend->frontend) &&
-	    pc_nat_port(skb, flow, PC_NAT_SRC, flow->t.sport, backend->frontend_port) &&
-	    pc_nat_port(skb, flow, PC_NAT_DST, flow->t.dport, at.ct->dst.nat.port))
+	flow->packet.csum_partial = pc_csum_partial_of(skb, flow);
+	if (pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->tuple.saddr, &backend->frontend) &&
+	    pc_nat_port(skb, flow, PC_NAT_SRC, flow->tuple.sport, backend->frontend_port) &&
+	    pc_nat_port(skb, flow, PC_NAT_DST, flow->tuple.dport, at.ct->dst.nat.port))
 		return PC_PASS;
 	return PC_DROP_MALFORMED;
 }
@@ -58,12 +58,12 @@ __noinline int pc_route_back(struct __sk_buff *skb, struct pc_flow *flow, bool b
 	int reason;
 
 	if (!flow)
-		return pc_verdict(PC_DROP_NODE_ANSWER);
+		return pc_tc_action(PC_DROP_NODE_ANSWER);
 	reason = pc_route_sender(skb, flow, by_pod);
 	if (!reason && flow->packet.fragment)
 		reason = PC_DROP_NODE_ANSWER;
 	if (!reason && !pc_is_icmp_error(flow)) /* pc_error() has translated those */
 		reason = pc_route_answer(skb, flow);
 	flow->action.reason = reason;
-	return reason ? pc_verdict(reason) : pc_route_in(skb);
+	return reason ? pc_tc_action(reason) : pc_route_in(skb);
 }

@@ -35,6 +35,6 @@ __noinline int pc_route_in(struct __sk_buff *skb)
 
 	to = bpf_map_lookup_elem(&pc_route_to, &zero);
 	if (!to || !to->device || bpf_skb_store_bytes(skb, 0, mac, sizeof(mac), 0))
-		return pc_verdict(PC_DROP_NO_ROUTE);
+		return pc_tc_action(PC_DROP_NO_ROUTE);
 	return bpf_redirect(to->device, BPF_F_INGRESS);
 }

@@ -11,8 +11,8 @@
 #define PC_ARP_ETHERNET 1 /* <linux/if_arp.h> would pull in the C library */
 
 /* For a packet from a pod, with its ends filled in. */
-static __always_inline enum drop_reason pc_sender_is_pod(const struct __sk_buff *skb,
-							 const struct pc_flow *flow)
+static __always_inline enum drop_reason pc_check_sender(const struct __sk_buff *skb,
+							const struct pc_flow *flow)
 {
 	if (flow->src.ifindex != skb->ifindex)
 		return PC_DROP_SPOOFED_IP;
@@ -20,9 +20,9 @@ static __always_inline enum drop_reason pc_sender_is_pod(const struct __sk_buff 
 }
 
 /* The same for a known connection, from its entry alone. */
-static __always_inline enum drop_reason pc_sender_is_end(const struct __sk_buff *skb,
-							 const struct pc_flow *flow,
-							 const struct pc_ct_end *end)
+static __always_inline enum drop_reason pc_check_entry_sender(const struct __sk_buff *skb,
+							      const struct pc_flow *flow,
+							      const struct pc_ct_end *end)
 {
 	if (end->ifindex != skb->ifindex)
 		return PC_DROP_SPOOFED_IP;
@@ -30,8 +30,8 @@ static __always_inline enum drop_reason pc_sender_is_end(const struct __sk_buff 
 }
 
 /* Forwarded to a pod: a local pod's address may come in by that pod's device only. */
-static __always_inline enum drop_reason pc_sender_came_in(const struct __sk_buff *skb,
-							  __u32 sender_ifindex)
+static __always_inline enum drop_reason pc_check_ingress_device(const struct __sk_buff *skb,
+								__u32 sender_ifindex)
 {
 	if (sender_ifindex && sender_ifindex != skb->ingress_ifindex)
 		return PC_DROP_SPOOFED_IP;
@@ -51,8 +51,8 @@ struct pc_arp {
 _Static_assert(sizeof(struct pc_arp) == 28, "as on the wire");
 
 /* A probe asks whether an address is free: its sender is 0.0.0.0. */
-static __always_inline enum drop_reason pc_sender_of_arp(struct __sk_buff *skb,
-							 const struct pc_flow *flow)
+static __always_inline enum drop_reason pc_check_arp_sender(struct __sk_buff *skb,
+							    const struct pc_flow *flow)
 {
 	__u32 ifindex = skb->ifindex;
 	struct pc_endpoint *pod = bpf_map_lookup_elem(&pc_if, &ifindex);

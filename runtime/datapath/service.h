@@ -37,21 +37,21 @@ static __always_inline bool pc_is_icmp(const struct pc_tuple *t)
 /* Expects the flow in its original direction. */
 static __always_inline __u32 pc_service(const struct pc_flow *flow)
 {
-	__u32 port = bpf_ntohs(flow->t.dport);
+	__u32 port = bpf_ntohs(flow->tuple.dport);
 
-	if ((PC_TELLS(PC_SERVICE_ICMP) || PC_TELLS(PC_SERVICE_ICMP6)) && pc_is_icmp(&flow->t)) {
-		if (PC_TELLS(PC_SERVICE_ICMP) && flow->t.family == PC_IPV4)
+	if ((PC_TELLS(PC_SERVICE_ICMP) || PC_TELLS(PC_SERVICE_ICMP6)) && pc_is_icmp(&flow->tuple)) {
+		if (PC_TELLS(PC_SERVICE_ICMP) && flow->tuple.family == PC_IPV4)
 			return PC_SERVICE_ICMP << 16 | flow->packet.icmp;
-		if (PC_TELLS(PC_SERVICE_ICMP6) && flow->t.family == PC_IPV6)
+		if (PC_TELLS(PC_SERVICE_ICMP6) && flow->tuple.family == PC_IPV6)
 			return PC_SERVICE_ICMP6 << 16 | flow->packet.icmp;
 	}
-	if (PC_TELLS(PC_SERVICE_TCP) && flow->t.proto == IPPROTO_TCP)
+	if (PC_TELLS(PC_SERVICE_TCP) && flow->tuple.proto == IPPROTO_TCP)
 		return PC_SERVICE_TCP << 16 | port;
-	if (PC_TELLS(PC_SERVICE_UDP) && flow->t.proto == IPPROTO_UDP)
+	if (PC_TELLS(PC_SERVICE_UDP) && flow->tuple.proto == IPPROTO_UDP)
 		return PC_SERVICE_UDP << 16 | port;
-	if (PC_TELLS(PC_SERVICE_SCTP) && flow->t.proto == IPPROTO_SCTP)
+	if (PC_TELLS(PC_SERVICE_SCTP) && flow->tuple.proto == IPPROTO_SCTP)
 		return PC_SERVICE_SCTP << 16 | port;
-	return PC_SERVICE_OTHER << 16 | flow->t.proto;
+	return PC_SERVICE_OTHER << 16 | flow->tuple.proto;
 }
 
 /* Turns a flow, seen by its reply, into the flow of its first packet. Only an echo reply changes
@@ -59,17 +59,18 @@ static __always_inline __u32 pc_service(const struct pc_flow *flow)
  */
 static __always_inline void pc_flow_turn(struct pc_flow *flow)
 {
-	struct pc_addr6 saddr = flow->t.saddr;
+	struct pc_addr6 saddr = flow->tuple.saddr;
 	struct pc_endpoint src = flow->src;
-	__be16 sport = flow->t.sport;
+	__be16 sport = flow->tuple.sport;
 
-	flow->t.saddr = flow->t.daddr;
-	flow->t.daddr = saddr;
-	flow->t.sport = flow->t.dport;
-	flow->t.dport = sport;
+	flow->tuple.saddr = flow->tuple.daddr;
+	flow->tuple.daddr = saddr;
+	flow->tuple.sport = flow->tuple.dport;
+	flow->tuple.dport = sport;
 	flow->src = flow->dst;
 	flow->dst = src;
 	flow->is_reply = !flow->is_reply;
-	if (pc_is_icmp(&flow->t))
-		flow->packet.icmp = (flow->t.family == PC_IPV4 ? PC_ICMP_ECHO : PC_ICMP6_ECHO) << 8;
+	if (pc_is_icmp(&flow->tuple))
+		flow->packet.icmp = (flow->tuple.family == PC_IPV4 ? PC_ICMP_ECHO : PC_ICMP6_ECHO)
+				    << 8;
 }

@@ -8,7 +8,7 @@
 #include "service_map.h"
 
 #define PC_AFFINE     32768 /* pairs of client and Service port */
-#define PC_PART_STEPS 17    /* steps of a binary search in a part of PC_CHOICES */
+#define PC_POOL_STEPS 17    /* steps of a binary search in a pool of PC_CHOICES */
 
 struct pc_affine_key {
 	struct pc_addr6 client;
@@ -31,7 +31,7 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_affines SEC(".maps");
 
-/* A part is sorted by addresses and ports, as numbers. */
+/* A pool is sorted by addresses and ports, as numbers. */
 static __always_inline bool pc_backend_is_before(const struct pc_backend *backend,
 						 const struct pc_affine *to)
 {
@@ -45,19 +45,19 @@ static __always_inline bool pc_backend_is_before(const struct pc_backend *backen
 	return bpf_ntohs(backend->port) < bpf_ntohs(to->port);
 }
 
-/* The endpoint's index in the part, or where it would be. Verified once, on its own. */
-__noinline int pc_part_find(const struct pc_part *part, const struct pc_affine *to, __u32 word)
+/* The endpoint's index in the pool, or where it would be. Verified once, on its own. */
+__noinline int pc_pool_find(const struct pc_pool *pool, const struct pc_affine *to, __u32 state)
 {
 	__u32 first = 0, left, half;
 	const struct pc_backend *backend;
 
-	if (!part || !to)
+	if (!pool || !to)
 		return 0;
-	left = part->count;
+	left = pool->count;
 #pragma clang loop unroll(disable)
-	for (int i = 0; i < PC_PART_STEPS && left; i++) {
+	for (int i = 0; i < PC_POOL_STEPS && left; i++) {
 		half = left / 2;
-		backend = pc_choice(part, first + half, word);
+		backend = pc_choice(pool, first + half, state);
 		if (backend && pc_backend_is_before(backend, to)) {
 			first += half + 1;
 			left -= half + 1;
@@ -71,19 +71,19 @@ __noinline int pc_part_find(const struct pc_part *part, const struct pc_affine *
 /* The client's previous endpoint, within the timeout, if the client may still use it. */
 static __always_inline const struct pc_backend *pc_affine(const struct pc_flow *flow,
 							  const struct pc_frontend *frontend,
-							  const struct pc_part *part, __u32 word)
+							  const struct pc_pool *pool, __u32 state)
 {
-	struct pc_affine_key key = {.client = flow->t.saddr, .service = frontend->service};
+	struct pc_affine_key key = {.client = flow->tuple.saddr, .service = frontend->service};
 	const struct pc_affine *had = bpf_map_lookup_elem(&pc_affines, &key);
 	const struct pc_backend *backend;
 	__u32 n;
 
 	if (!had || flow->now > had->seen + (__u64)frontend->affinity * flow->second)
 		return 0;
-	n = pc_part_find(part, had, word);
-	if (n >= part->count)
+	n = pc_pool_find(pool, had, state);
+	if (n >= pool->count)
 		return 0;
-	backend = pc_choice(part, n, word);
+	backend = pc_choice(pool, n, state);
 	if (!backend || backend->port != had->port || !pc_addr_eq(&backend->addr, &had->addr))
 		return 0;
 	return backend;
@@ -98,7 +98,7 @@ __noinline int pc_affine_note(const struct pc_flow *flow, const struct pc_fronte
 
 	if (!flow || !frontend || !backend)
 		return 0;
-	key = (struct pc_affine_key){.client = flow->t.saddr, .service = frontend->service};
+	key = (struct pc_affine_key){.client = flow->tuple.saddr, .service = frontend->service};
 	now = (struct pc_affine){.addr = backend->addr, .port = backend->port, .seen = flow->now};
 	return bpf_map_update_elem(&pc_affines, &key, &now, BPF_ANY);
 }

@@ -24,12 +24,13 @@ struct pc_frontend_key {
 _Static_assert(sizeof(struct pc_frontend_key) == 20, "a map key has no hidden padding");
 
 /* The bits of `flags`. */
-#define PC_FRONTEND_LOCAL     1 /* external clients get endpoints of this node only */
-#define PC_FRONTEND_ELSEWHERE 2 /* if no endpoint fits here, another node has one */
+#define PC_FRONTEND_LOCAL 1 /* external clients get endpoints of this node only */
+#define PC_FRONTEND_ELSEWHERE                                                                      \
+	2 /* other nodes have endpoints: an empty pool drops, and does not reject */
 #define PC_FRONTEND_NODE_PORT 4 /* the node's own processes also reach it at loopback */
 
-/* Parts of pc_choices: the endpoints that take new connections, and those of them on this node. A
- * count of 0: none.
+/* Its two pools: the endpoints that take new connections, and those of them on this node. A pool is
+ * a range of pc_choices. A count of 0: the pool is empty.
  */
 struct pc_frontend {
 	__u32 first, count;
@@ -38,28 +39,28 @@ struct pc_frontend {
 	__u32 affinity; /* seconds; 0: none */
 	__u32 service;  /* the number of the Service's port and family, equal in all loads */
 	__u32 ranges;   /* the list of source_range.h that must include the client; 0: none */
-	__u32 slots;    /* entries of each part's table in maglev.h; 0: no table */
+	__u32 slots;    /* entries of each pool's table in maglev.h; 0: no table */
 	__u32 table, local_table; /* their first index */
 };
 _Static_assert(sizeof(struct pc_frontend) == 44, "without padding");
 
-struct pc_part {
+struct pc_pool {
 	__u32 first, count;
 	__u32 table, slots;
 };
 
-/* The endpoints that a client may get. */
-static __always_inline struct pc_part pc_part_of(const struct pc_frontend *frontend, __u8 client)
+/* The pool of endpoints that a client may get. */
+static __always_inline struct pc_pool pc_pool_of(const struct pc_frontend *frontend, __u8 client)
 {
-	struct pc_part part = {frontend->first, frontend->count, frontend->table, frontend->slots};
+	struct pc_pool pool = {frontend->first, frontend->count, frontend->table, frontend->slots};
 
-	if (client == PC_CLIENT_HANDED ||
+	if (client == PC_CLIENT_FORWARDED ||
 	    (client == PC_CLIENT_EXTERNAL && frontend->flags & PC_FRONTEND_LOCAL)) {
-		part.first = frontend->local_first;
-		part.count = frontend->local_count;
-		part.table = frontend->local_table;
+		pool.first = frontend->local_first;
+		pool.count = frontend->local_count;
+		pool.table = frontend->local_table;
 	}
-	return part;
+	return pool;
 }
 
 struct {
@@ -87,7 +88,7 @@ struct {
 #define PC_BACKEND_PLACE 0xffff /* bits of an id with its index; above: which use of that index */
 
 /* The bits of a backend's `state`. */
-#define PC_BACKEND_CLOSED 1 /* takes only established TCP and SCTP connections */
+#define PC_BACKEND_CLOSED 1 /* no new connections; established ones of TCP and SCTP go on */
 #define PC_BACKEND_TUNNEL 2 /* the Service's choice in return_path.h; neither bit: no choice */
 #define PC_BACKEND_DSR    4
 
@@ -119,13 +120,13 @@ struct {
 
 /* The frontend of the packet's destination; NULL: not a Service. */
 static __always_inline const struct pc_frontend *pc_frontend_of(const struct pc_tuple *t,
-								__u32 word)
+								__u32 state)
 {
 	struct pc_frontend_key key = {
 	    .addr = t->daddr,
 	    .port = t->dport,
 	    .proto = t->proto,
-	    .buffer_family = !!(word & PC_STATE_BUFFER) | t->family << 1,
+	    .buffer_family = !!(state & PC_STATE_BUFFER) | t->family << 1,
 	};
 
 	return bpf_map_lookup_elem(&pc_frontends, &key);
@@ -150,11 +151,11 @@ static __always_inline const struct pc_backend *pc_backend_of(__u32 id)
 	return backend && id && *(const volatile __u32 *)&backend->id == id ? backend : 0;
 }
 
-/* The nth endpoint of a part. */
-static __always_inline const struct pc_backend *pc_choice(const struct pc_part *part, __u32 n,
-							  __u32 word)
+/* The nth endpoint of a pool. */
+static __always_inline const struct pc_backend *pc_choice(const struct pc_pool *pool, __u32 n,
+							  __u32 state)
 {
-	__u64 at = (word & PC_STATE_BUFFER ? PC_CHOICES : 0) + part->first + n;
+	__u64 at = (state & PC_STATE_BUFFER ? PC_CHOICES : 0) + pool->first + n;
 	const struct pc_choice_buffers *all;
 	__u32 zero = 0;
 

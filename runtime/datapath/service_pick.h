@@ -17,7 +17,7 @@
 /* With TCP and SCTP only an opening packet gets an endpoint. */
 static __always_inline bool pc_service_opens(const struct pc_flow *flow)
 {
-	return flow->packet.opens || flow->t.proto == IPPROTO_UDP;
+	return flow->packet.opens || flow->tuple.proto == IPPROTO_UDP;
 }
 
 /* Whether the client may get itself as endpoint: its own hook turns such a packet around
@@ -32,7 +32,8 @@ static __always_inline bool pc_may_be_itself(const struct pc_flow *flow)
 static __always_inline bool pc_is_for_client(const struct pc_flow *flow,
 					     const struct pc_backend *backend)
 {
-	return backend && (pc_may_be_itself(flow) || !pc_addr_eq(&backend->addr, &flow->t.saddr));
+	return backend &&
+	       (pc_may_be_itself(flow) || !pc_addr_eq(&backend->addr, &flow->tuple.saddr));
 }
 
 /* By the Maglev table, or at random; if the client may not use that endpoint, the next one. With
@@ -40,23 +41,23 @@ static __always_inline bool pc_is_for_client(const struct pc_flow *flow,
  */
 static __always_inline const struct pc_backend *
 pc_service_choose(const struct pc_flow *flow, const struct pc_frontend *frontend,
-		  const struct pc_part *part, __u32 word)
+		  const struct pc_pool *pool, __u32 state)
 {
 	const struct pc_backend *backend = 0;
 	__u32 n;
 
-	if (part->slots)
-		n = pc_maglev_nth(&flow->t, part, !frontend->affinity, word);
+	if (pool->slots)
+		n = pc_maglev_nth(&flow->tuple, pool, !frontend->affinity, state);
 	else
-		n = bpf_get_prandom_u32() % part->count;
-	if (n >= part->count)
+		n = bpf_get_prandom_u32() % pool->count;
+	if (n >= pool->count)
 		n = 0;
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < PC_PICKS; i++) {
-		backend = pc_choice(part, n, word);
+		backend = pc_choice(pool, n, state);
 		if (pc_is_for_client(flow, backend))
 			break;
-		n = n + 1 < part->count ? n + 1 : 0;
+		n = n + 1 < pool->count ? n + 1 : 0;
 	}
 	return backend;
 }
@@ -64,14 +65,14 @@ pc_service_choose(const struct pc_flow *flow, const struct pc_frontend *frontend
 /* The client's previous endpoint, if the Service has session affinity. */
 static __always_inline const struct pc_backend *
 pc_service_backend(const struct pc_flow *flow, const struct pc_frontend *frontend,
-		   const struct pc_part *part, __u32 word)
+		   const struct pc_pool *pool, __u32 state)
 {
 	const struct pc_backend *backend = 0;
 
 	if (frontend->affinity)
-		backend = pc_affine(flow, frontend, part, word);
+		backend = pc_affine(flow, frontend, pool, state);
 	if (!pc_is_for_client(flow, backend))
-		backend = pc_service_choose(flow, frontend, part, word);
+		backend = pc_service_choose(flow, frontend, pool, state);
 	return backend;
 }
 
@@ -80,7 +81,7 @@ static __always_inline bool pc_is_remembered(const struct __sk_buff *skb, struct
 {
 	if (flow->client != PC_CLIENT_POD)
 		return true;
-	pc_endpoint_at(flow->t.family, &flow->t.saddr, &flow->src);
+	pc_endpoint_at(flow->tuple.family, &flow->tuple.saddr, &flow->src);
 	return flow->src.ifindex == skb->ifindex;
 }
 
@@ -88,26 +89,26 @@ static __always_inline bool pc_is_remembered(const struct __sk_buff *skb, struct
 static __always_inline void
 pc_tuple_translate(struct pc_flow *flow, const struct pc_backend *backend, __u32 id, __be16 port)
 {
-	flow->nat.daddr = flow->t.daddr;
-	flow->nat.dport = flow->t.dport;
-	flow->nat.sport = flow->t.sport;
+	flow->nat.daddr = flow->tuple.daddr;
+	flow->nat.dport = flow->tuple.dport;
+	flow->nat.sport = flow->tuple.sport;
 	flow->nat.backend = id;
-	flow->t.daddr = backend->addr;
-	flow->t.dport = backend->port;
-	flow->t.sport = port;
+	flow->tuple.daddr = backend->addr;
+	flow->tuple.dport = backend->port;
+	flow->tuple.sport = port;
 }
 
 /* Whether a live connection has the tuple, or any that the endpoint has opened. If not,
- * flow->is_kept describes the tuple's entry.
+ * flow->is_established describes the tuple's entry.
  */
 static __always_inline bool pc_service_is_taken(struct pc_flow *flow)
 {
-	struct pc_ct_at at = pc_ct_get(&flow->t, true);
+	struct pc_ct_at at = pc_ct_get(&flow->tuple, true);
 
-	flow->is_kept = at.is_kept;
+	flow->is_established = at.is_established;
 	if (!at.ct || at.ct->expires <= flow->now)
 		return false;
-	if (at.ct->back != at.back && pc_has_opening(flow->t.proto))
+	if (at.ct->back != at.back && pc_has_opening(flow->tuple.proto))
 		return true;
 	return !(at.ct->state & PC_CT_DENIED) && !pc_ct_is_over(at.ct);
 }
@@ -124,9 +125,9 @@ __noinline int pc_service_port(struct pc_flow *flow)
 	for (int i = 0; i < PC_PICKS; i++) {
 		if (!pc_service_is_taken(flow))
 			return true;
-		if (flow->t.proto == IPPROTO_SCTP)
+		if (flow->tuple.proto == IPPROTO_SCTP)
 			return false; /* its checksum covers the port */
-		flow->t.sport = bpf_htons(0x8000 | bpf_get_prandom_u32());
+		flow->tuple.sport = bpf_htons(0x8000 | bpf_get_prandom_u32());
 	}
 	return false;
 }
@@ -134,48 +135,48 @@ __noinline int pc_service_port(struct pc_flow *flow)
 /* Whether a client without an endpoint gets an answer, as with kube-proxy. It gets none if a
  * traffic policy excludes endpoints of other nodes, as a load balancer may still send it there.
  */
-static __always_inline bool pc_service_refuses(const struct pc_frontend *frontend, __u8 client)
+static __always_inline bool pc_service_rejects(const struct pc_frontend *frontend, __u8 client)
 {
 	return !frontend->count && !(frontend->flags & PC_FRONTEND_ELSEWHERE) &&
-	       client != PC_CLIENT_HANDED;
+	       client != PC_CLIENT_FORWARDED;
 }
 
 static __always_inline int pc_service_picked(struct __sk_buff *skb, struct pc_flow *flow,
-					     __u32 word)
+					     __u32 state)
 {
 	const struct pc_frontend *frontend;
 	const struct pc_backend *backend;
-	struct pc_part part;
+	struct pc_pool pool;
 	bool is_hairpin, has_port;
 
-	frontend = pc_frontend_of(&flow->t, word);
-	if (!frontend && pc_node_port(flow, word))
-		frontend = pc_frontend_of(&flow->t, word);
+	frontend = pc_frontend_of(&flow->tuple, state);
+	if (!frontend && pc_node_port(flow, state))
+		frontend = pc_frontend_of(&flow->tuple, state);
 	if (!frontend)
 		return PC_PASS;
 	if (!pc_service_opens(flow))
 		return PC_DROP_BACKEND_GONE;
-	if (frontend->ranges && !pc_is_in_range(&flow->t.saddr, frontend->ranges, word))
+	if (frontend->ranges && !pc_is_in_range(&flow->tuple.saddr, frontend->ranges, state))
 		return PC_DROP_SOURCE_RANGE;
-	part = pc_part_of(frontend, flow->client);
-	if (!part.count)
-		return pc_service_refuses(frontend, flow->client) ? PC_STEP_REFUSE
+	pool = pc_pool_of(frontend, flow->client);
+	if (!pool.count)
+		return pc_service_rejects(frontend, flow->client) ? PC_STEP_REJECT
 								  : PC_DROP_NO_BACKEND;
-	backend = pc_service_backend(flow, frontend, &part, word);
-	if (!backend || !pc_backend_is_at(backend, &flow->t))
+	backend = pc_service_backend(flow, frontend, &pool, state);
+	if (!backend || !pc_backend_is_at(backend, &flow->tuple))
 		return PC_DROP_NO_BACKEND;
 	if (frontend->affinity && pc_is_remembered(skb, flow))
 		pc_affine_note(flow, frontend, backend);
 	if (pc_is_at_itself(flow, backend))
 		return PC_PASS; /* the endpoint has the Service's address: no translation */
-	pc_tuple_translate(flow, backend, backend->id, flow->t.sport);
-	flow->is_pre_nat_kept = flow->is_kept;
-	is_hairpin = pc_addr_eq(&backend->addr, &flow->t.saddr);
+	pc_tuple_translate(flow, backend, backend->id, flow->tuple.sport);
+	flow->is_pre_nat_established = flow->is_established;
+	is_hairpin = pc_addr_eq(&backend->addr, &flow->tuple.saddr);
 	if (is_hairpin)
-		pc_hairpin_address(&flow->t.saddr, flow->t.family);
+		pc_hairpin_address(&flow->tuple.saddr, flow->tuple.family);
 	has_port = pc_service_port(flow);
 	if (is_hairpin)
-		flow->t.saddr = flow->t.daddr;
+		flow->tuple.saddr = flow->tuple.daddr;
 	if (!has_port)
 		return PC_DROP_NAT_TAKEN;
 	return is_hairpin ? PC_STEP_HAIRPIN : PC_PASS;
@@ -185,7 +186,7 @@ static __always_inline int pc_service_picked(struct __sk_buff *skb, struct pc_fl
  * otherwise makes the tuple that of client and endpoint. A separate function, so that the verifier
  * checks it once.
  */
-__noinline int pc_service_pick(struct __sk_buff *skb, struct pc_flow *flow, __u32 word)
+__noinline int pc_service_pick(struct __sk_buff *skb, struct pc_flow *flow, __u32 state)
 {
 	int reason;
 
@@ -193,7 +194,7 @@ __noinline int pc_service_pick(struct __sk_buff *skb, struct pc_flow *flow, __u3
 		return PC_DROP_NO_BACKEND;
 	if (flow->client == PC_CLIENT_POD)
 		flow->action.node = 0;
-	reason = pc_service_picked(skb, flow, word);
+	reason = pc_service_picked(skb, flow, state);
 	if (flow->action.node)
 		pc_node_port_sent(flow);
 	return reason;

@@ -31,9 +31,9 @@ static __always_inline bool pc_snat_leaves(const struct pc_flow *flow, struct pc
 /* Whether the packet has a port or id by which its answer can be looked up. */
 static __always_inline bool pc_snat_has_port(const struct pc_flow *flow)
 {
-	if (pc_is_icmp(&flow->t))
-		return flow->t.sub == PC_SUB_NONE && !pc_is_echo_reply(flow);
-	return pc_l4_header(&flow->t);
+	if (pc_is_icmp(&flow->tuple))
+		return flow->tuple.sub == PC_SUB_NONE && !pc_is_echo_reply(flow);
+	return pc_l4_header(&flow->tuple);
 }
 
 /* Where a connection begins its search for a port, and the step of that search. Each connection has
@@ -88,13 +88,13 @@ static __always_inline __be16 pc_snat_port(const struct pc_flow *flow,
 					   struct pc_snat_entry *end)
 {
 	__u32 share = pc_snat_share(conf, end->device);
-	__u64 spread = pc_snat_spread(&flow->t);
+	__u64 spread = pc_snat_spread(&flow->tuple);
 	__u32 at = (__u32)spread % share, step = 1;
-	bool is_sctp = flow->t.proto == IPPROTO_SCTP;
+	bool is_sctp = flow->tuple.proto == IPPROTO_SCTP;
 
 	if (share > PC_SNAT_TRIES) /* each port at most once */
 		step += (__u32)(spread >> 32) % (share / PC_SNAT_TRIES);
-	key->port = flow->t.sport;
+	key->port = flow->tuple.sport;
 	if ((is_sctp || pc_snat_is_its(conf, end->device, share, key->port)) &&
 	    pc_snat_take(flow, false))
 		return key->port;
@@ -119,7 +119,7 @@ static __always_inline bool pc_snat_put(const struct pc_flow *flow, const struct
 	int stored = pc_snat_store(key, end, flow->now, flow->second);
 
 	if (stored == PC_SNAT_FULL)
-		pc_refuse(end->device ? end->device : PC_OWNER_NODE, PC_REFUSED_SNAT);
+		pc_quota_count(end->device ? end->device : PC_OWNER_NODE, PC_QUOTA_SNAT);
 	return stored == PC_SNAT_STORED ||
 	       (stored == PC_SNAT_THERE &&
 		!bpf_map_update_elem(&pc_snat_entries, key, end, BPF_EXIST));
@@ -139,7 +139,7 @@ __noinline int pc_snat_open(struct pc_flow *flow, __u32 uplink)
 	made = pc_snat_new_here();
 	if (!flow || !conf || !made)
 		return PC_DROP_NOT_MASQUERADED;
-	own = pc_snat_own(conf, flow->t.family, uplink);
+	own = pc_snat_own(conf, flow->tuple.family, uplink);
 	if (!own)
 		return PC_DROP_NOT_MASQUERADED;
 	__builtin_memset(made, 0, sizeof(*made));
@@ -148,8 +148,8 @@ __noinline int pc_snat_open(struct pc_flow *flow, __u32 uplink)
 	pc_snat_set_ends(key, flow, true);
 	key->is_out = true;
 	key->here = *own;
-	end->addr = flow->t.saddr;
-	end->port = flow->t.sport;
+	end->addr = flow->tuple.saddr;
+	end->port = flow->tuple.sport;
 	end->state = pc_ct_news(flow, false);
 	end->expires = flow->now + pc_snat_idle(flow, end->state);
 	end->epoch = flow->epoch;
@@ -158,11 +158,11 @@ __noinline int pc_snat_open(struct pc_flow *flow, __u32 uplink)
 	end->id = bpf_get_prandom_u32();
 	end->port = pc_snat_port(flow, conf, key, end);
 	if (!end->port) {
-		pc_refuse(end->device ? end->device : PC_OWNER_NODE, PC_REFUSED_SNAT);
+		pc_quota_count(end->device ? end->device : PC_OWNER_NODE, PC_QUOTA_SNAT);
 		return PC_DROP_NO_PORT;
 	}
-	key->here = flow->t.saddr;
-	key->port = flow->t.sport;
+	key->here = flow->tuple.saddr;
+	key->port = flow->tuple.sport;
 	key->is_out = false;
 	end->addr = *own;
 	if (pc_snat_put(flow, key, end))
@@ -177,8 +177,8 @@ __noinline int pc_snat_open(struct pc_flow *flow, __u32 uplink)
 static __always_inline bool pc_snat_echo(struct __sk_buff *skb, const struct pc_flow *flow,
 					 __be16 from, __be16 to)
 {
-	return !bpf_l4_csum_replace(skb, flow->packet.l4 + pc_l4_checksum_at(&flow->t), from, to,
-				    sizeof(to)) &&
+	return !bpf_l4_csum_replace(skb, flow->packet.l4 + pc_l4_checksum_at(&flow->tuple), from,
+				    to, sizeof(to)) &&
 	       !bpf_skb_store_bytes(skb, flow->packet.l4 + PC_ECHO_ID_AT, &to, sizeof(to), 0);
 }
 
@@ -192,16 +192,16 @@ __noinline int pc_snat_write(struct __sk_buff *skb, struct pc_flow *flow,
 
 	if (!flow || !to)
 		return PC_DROP_MALFORMED;
-	was = end == PC_NAT_SRC ? flow->t.saddr : flow->t.daddr;
-	port = end == PC_NAT_SRC ? flow->t.sport : flow->t.dport;
+	was = end == PC_NAT_SRC ? flow->tuple.saddr : flow->tuple.daddr;
+	port = end == PC_NAT_SRC ? flow->tuple.sport : flow->tuple.dport;
 	if (port == to->port && pc_addr_eq(&was, &to->addr))
 		return PC_PASS;
-	flow->packet.partial = pc_partial_of(skb, flow);
+	flow->packet.csum_partial = pc_csum_partial_of(skb, flow);
 	if (!pc_nat_addr(skb, flow, end, &was, &to->addr))
 		return PC_DROP_MALFORMED;
 	if (port == to->port)
 		return PC_PASS;
-	done = pc_is_icmp(&flow->t) ? pc_snat_echo(skb, flow, port, to->port)
-				    : pc_nat_port(skb, flow, end, port, to->port);
+	done = pc_is_icmp(&flow->tuple) ? pc_snat_echo(skb, flow, port, to->port)
+					: pc_nat_port(skb, flow, end, port, to->port);
 	return done ? PC_PASS : PC_DROP_MALFORMED;
 }

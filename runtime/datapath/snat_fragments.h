@@ -39,10 +39,10 @@ PC_PLACES(pc_snat_frag_place, PC_SNAT_FRAGS, struct pc_snat_frag);
 static __always_inline struct pc_snat_frag pc_snat_frag_of(const struct pc_flow *flow)
 {
 	return (struct pc_snat_frag){
-	    .saddr = flow->t.saddr,
-	    .daddr = flow->t.daddr,
+	    .saddr = flow->tuple.saddr,
+	    .daddr = flow->tuple.daddr,
 	    .id = flow->packet.frag_id,
-	    .family = flow->t.family,
+	    .family = flow->tuple.family,
 	    .proto = flow->packet.frag_proto,
 	};
 }
@@ -95,10 +95,10 @@ __noinline int pc_snat_follow(struct __sk_buff *skb, struct pc_flow *flow, enum 
 	first = bpf_map_lookup_elem(&pc_snat_frags, &key);
 	if (!first || first->expires <= flow->now || first->epoch != flow->epoch)
 		return end == PC_NAT_DST ? PC_STEP_OTHER : PC_STEP_NEW;
-	was = end == PC_NAT_SRC ? &flow->t.saddr : &flow->t.daddr;
+	was = end == PC_NAT_SRC ? &flow->tuple.saddr : &flow->tuple.daddr;
 	if (pc_addr_eq(was, &first->addr))
 		return end == PC_NAT_DST ? PC_STEP_OTHER
 					 : PC_PASS; /* a packet of the node itself */
-	flow->packet.partial = pc_partial_of(skb, flow);
+	flow->packet.csum_partial = pc_csum_partial_of(skb, flow);
 	return pc_nat_addr(skb, flow, end, was, &first->addr) ? PC_PASS : PC_DROP_MALFORMED;
 }

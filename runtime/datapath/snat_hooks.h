@@ -12,7 +12,7 @@
 /* Whether this answers an external host, which opened the connection to the pod's own address. */
 static __always_inline bool pc_snat_is_answer(const struct pc_flow *flow)
 {
-	struct pc_ct_at at = pc_ct_get(&flow->t, true);
+	struct pc_ct_at at = pc_ct_get(&flow->tuple, true);
 
 	return at.ct && at.ct->expires > flow->now && !at.ct->src.ifindex && at.back != at.ct->back;
 }
@@ -28,17 +28,17 @@ __noinline int pc_snat_begin(struct __sk_buff *skb, struct pc_flow *flow)
 
 	if (!flow || !conf)
 		return PC_DROP_NOT_MASQUERADED;
-	pc_endpoint_at(flow->t.family, &flow->t.saddr, &flow->src);
+	pc_endpoint_at(flow->tuple.family, &flow->tuple.saddr, &flow->src);
 	if (flow->packet.fragment == PC_FRAG_LATER && flow->src.ifindex)
-		return pc_snat_is_except(flow->t.family, &flow->t.daddr) ? PC_STEP_OTHER
-									 : PC_DROP_FRAGMENT;
+		return pc_snat_is_except(flow->tuple.family, &flow->tuple.daddr) ? PC_STEP_OTHER
+										 : PC_DROP_FRAGMENT;
 	if (!flow->src.ifindex) {
-		own = pc_snat_own(conf, flow->t.family, skb->ifindex);
-		if (!own || !pc_addr_eq(own, &flow->t.saddr) || !pc_snat_has_port(flow) ||
+		own = pc_snat_own(conf, flow->tuple.family, skb->ifindex);
+		if (!own || !pc_addr_eq(own, &flow->tuple.saddr) || !pc_snat_has_port(flow) ||
 		    flow->packet.fragment == PC_FRAG_LATER)
 			return PC_STEP_OTHER;
 	}
-	if (pc_snat_is_except(flow->t.family, &flow->t.daddr))
+	if (pc_snat_is_except(flow->tuple.family, &flow->tuple.daddr))
 		return PC_STEP_OTHER;
 	if (flow->src.ifindex && pc_snat_is_answer(flow))
 		return PC_STEP_OTHER;
@@ -50,10 +50,10 @@ static __always_inline bool pc_snat_is_nodes(const struct __sk_buff *skb,
 					     const struct pc_flow *flow)
 {
 	const struct pc_snat_conf *conf = pc_snat_now();
-	const struct pc_addr6 *own = conf ? pc_snat_own(conf, flow->t.family, skb->ifindex) : 0;
+	const struct pc_addr6 *own = conf ? pc_snat_own(conf, flow->tuple.family, skb->ifindex) : 0;
 
-	return own && pc_addr_eq(own, &flow->t.saddr) && flow->t.proto != IPPROTO_SCTP &&
-	       (!pc_snat_is_port(conf, flow->t.sport) || !pc_snat_has_port(flow));
+	return own && pc_addr_eq(own, &flow->tuple.saddr) && flow->tuple.proto != IPPROTO_SCTP &&
+	       (!pc_snat_is_port(conf, flow->tuple.sport) || !pc_snat_has_port(flow));
 }
 
 /* A packet of a known connection. */
@@ -68,7 +68,7 @@ __noinline int pc_snat_known(struct __sk_buff *skb, struct pc_flow *flow)
 		return pc_snat_follow(skb, flow, PC_NAT_SRC);
 	if (pc_snat_is_nodes(skb, flow))
 		return PC_PASS;
-	pc_endpoint_at(flow->t.family, &flow->t.daddr, &flow->dst);
+	pc_endpoint_at(flow->tuple.family, &flow->tuple.daddr, &flow->dst);
 	if (flow->dst.id) /* the most common case for pods; needs no other lookup */
 		return PC_PASS;
 	pc_snat_set_ends(&key, flow, true);
@@ -91,7 +91,7 @@ static __always_inline int pc_snat_out(struct __sk_buff *skb, struct pc_flow *fl
 		return then;
 	then = pc_snat_begin(skb, flow);
 	if (then == PC_STEP_OTHER) {
-		pc_snat_frag_note(flow, &flow->t.saddr, flow->src.ifindex);
+		pc_snat_frag_note(flow, &flow->tuple.saddr, flow->src.ifindex);
 		return PC_PASS;
 	}
 	if (!then)
@@ -134,18 +134,18 @@ __noinline int pc_snat_in(struct __sk_buff *skb, struct pc_flow *flow)
 		return PC_STEP_OTHER;
 	if (flow->packet.fragment == PC_FRAG_LATER)
 		return pc_snat_follow(skb, flow, PC_NAT_DST);
-	if ((flow->t.proto != IPPROTO_SCTP && !pc_snat_is_port(conf, flow->t.dport)) ||
-	    !pc_snat_is_own(conf, flow->t.family, &flow->t.daddr))
+	if ((flow->tuple.proto != IPPROTO_SCTP && !pc_snat_is_port(conf, flow->tuple.dport)) ||
+	    !pc_snat_is_own(conf, flow->tuple.family, &flow->tuple.daddr))
 		return PC_STEP_OTHER;
 	pc_snat_set_ends(&key, flow, false);
 	end = pc_snat_find(flow, &key);
-	if (!end || !pc_snat_holds(flow, end, &end->addr, &flow->t.saddr) ||
+	if (!end || !pc_snat_holds(flow, end, &end->addr, &flow->tuple.saddr) ||
 	    !pc_snat_touch(skb, flow, &key, end, true))
 		return PC_STEP_OTHER;
 	pc_snat_frag_note(flow, &end->addr, PC_OWNER_EXTERNAL);
 	then = pc_snat_write(skb, flow, end, PC_NAT_DST);
 	if (then || end->device)
 		return then;
-	flow->t.dport = end->port;
+	flow->tuple.dport = end->port;
 	return PC_STEP_OTHER;
 }

@@ -16,9 +16,9 @@ __noinline int pc_snat_quote(struct __sk_buff *skb, struct pc_flow *flow, struct
 	if (!flow || !quoted)
 		return false;
 	at = flow->packet.l4 + PC_ICMP_HEADER;
-	quoted->l4 = flow->t.family == PC_IPV4 ? pc_inner_ip4(skb, at, &quoted->t)
-					       : pc_inner_ip6(skb, at, &quoted->t);
-	return quoted->l4 && pc_inner_ports(skb, quoted->l4, &quoted->t);
+	quoted->l4 = flow->tuple.family == PC_IPV4 ? pc_inner_ip4(skb, at, &quoted->tuple)
+						   : pc_inner_ip6(skb, at, &quoted->tuple);
+	return quoted->l4 && pc_inner_ports(skb, quoted->l4, &quoted->tuple);
 }
 
 /* The other end's port does not change. */
@@ -26,10 +26,10 @@ static __always_inline bool pc_snat_quoted_echo(struct __sk_buff *skb, const str
 						const struct pc_quoted *quoted,
 						const struct pc_snat_entry *to)
 {
-	bool is4 = flow->t.family == PC_IPV4, is_source = quoted->is_reply;
+	bool is4 = flow->tuple.family == PC_IPV4, is_source = quoted->is_reply;
 	__u32 ip = flow->packet.l4 + PC_ICMP_HEADER, at = ip;
-	const struct pc_addr6 *from = is_source ? &quoted->t.saddr : &quoted->t.daddr;
-	__be32 was = is_source ? quoted->t.sport : quoted->t.dport, is = to->port;
+	const struct pc_addr6 *from = is_source ? &quoted->tuple.saddr : &quoted->tuple.daddr;
+	__be32 was = is_source ? quoted->tuple.sport : quoted->tuple.dport, is = to->port;
 	__s64 sum =
 	    bpf_csum_diff((__be32 *)from, sizeof(*from), (__be32 *)&to->addr, sizeof(*from), 0);
 
@@ -39,7 +39,7 @@ static __always_inline bool pc_snat_quoted_echo(struct __sk_buff *skb, const str
 	if (is4 && !pc_quoted_check(skb, flow, ip + PC_QUOTED_CHECK_AT, sum, 0))
 		return false;
 	sum = bpf_csum_diff(&was, sizeof(was), &is, sizeof(is), is4 ? 0 : sum);
-	return pc_quoted_check(skb, flow, quoted->l4 + pc_l4_checksum_at(&quoted->t), sum, 0) &&
+	return pc_quoted_check(skb, flow, quoted->l4 + pc_l4_checksum_at(&quoted->tuple), sum, 0) &&
 	       pc_quoted_addr(skb, flow, at, from, &to->addr) &&
 	       pc_quoted_half(skb, flow, quoted->l4 + PC_ECHO_ID_AT, was, is);
 }
@@ -52,23 +52,23 @@ __noinline int pc_snat_requote(struct __sk_buff *skb, struct pc_flow *flow,
 
 	if (!flow || !quoted || !to)
 		return false;
-	if (pc_is_icmp(&quoted->t))
+	if (pc_is_icmp(&quoted->tuple))
 		return pc_snat_quoted_echo(skb, flow, quoted, to);
 	addr = to->addr;
 	return pc_nat_quoted(skb, flow, quoted, &addr, to->port,
-			     quoted->is_reply ? quoted->t.dport : quoted->t.sport);
+			     quoted->is_reply ? quoted->tuple.dport : quoted->tuple.sport);
 }
 
 static __always_inline struct pc_snat_key pc_snat_quoted_key(const struct pc_quoted *quoted,
 							     bool is_out)
 {
 	return (struct pc_snat_key){
-	    .here = is_out ? quoted->t.saddr : quoted->t.daddr,
-	    .there = is_out ? quoted->t.daddr : quoted->t.saddr,
-	    .port = is_out ? quoted->t.sport : quoted->t.dport,
-	    .there_port = is_out ? quoted->t.dport : quoted->t.sport,
-	    .family = quoted->t.family,
-	    .proto = quoted->t.proto,
+	    .here = is_out ? quoted->tuple.saddr : quoted->tuple.daddr,
+	    .there = is_out ? quoted->tuple.daddr : quoted->tuple.saddr,
+	    .port = is_out ? quoted->tuple.sport : quoted->tuple.dport,
+	    .there_port = is_out ? quoted->tuple.dport : quoted->tuple.sport,
+	    .family = quoted->tuple.family,
+	    .proto = quoted->tuple.proto,
 	    .is_out = is_out,
 	};
 }
@@ -83,7 +83,7 @@ __noinline int pc_snat_error_in(struct __sk_buff *skb, struct pc_flow *flow)
 	struct pc_snat_entry *end;
 
 	if (!flow || !pc_snat_quote(skb, flow, &quoted) ||
-	    !pc_addr_eq(&quoted.t.saddr, &flow->t.daddr))
+	    !pc_addr_eq(&quoted.tuple.saddr, &flow->tuple.daddr))
 		return PC_STEP_OTHER;
 	key = pc_snat_quoted_key(&quoted, true);
 	end = pc_snat_find(flow, &key);
@@ -91,11 +91,11 @@ __noinline int pc_snat_error_in(struct __sk_buff *skb, struct pc_flow *flow)
 		return PC_STEP_OTHER;
 	if (end->port == key.port && pc_addr_eq(&end->addr, &key.here))
 		return PC_STEP_OTHER; /* a packet of the node itself */
-	if (pc_is_stranger(flow))
+	if (pc_check_external(flow))
 		return PC_DROP_SPOOFED_IP;
-	flow->packet.partial = pc_partial_of(skb, flow);
+	flow->packet.csum_partial = pc_csum_partial_of(skb, flow);
 	if (!pc_snat_requote(skb, flow, &quoted, end) ||
-	    !pc_nat_addr(skb, flow, PC_NAT_DST, &flow->t.daddr, &end->addr))
+	    !pc_nat_addr(skb, flow, PC_NAT_DST, &flow->tuple.daddr, &end->addr))
 		return PC_DROP_MALFORMED;
 	return end->device ? PC_PASS : PC_STEP_OTHER;
 }
@@ -115,13 +115,14 @@ __noinline int pc_snat_error_out(struct __sk_buff *skb, struct pc_flow *flow)
 	end = pc_snat_find(flow, &key);
 	if (!end || !pc_snat_leaves(flow, end, &key))
 		return PC_STEP_OTHER;
-	flow->packet.partial = pc_partial_of(skb, flow);
+	flow->packet.csum_partial = pc_csum_partial_of(skb, flow);
 	if (!pc_snat_requote(skb, flow, &quoted, end))
 		return PC_DROP_MALFORMED;
-	if (!pc_addr_eq(&flow->t.saddr, &key.here))
+	if (!pc_addr_eq(&flow->tuple.saddr, &key.here))
 		return PC_PASS;
-	return pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr, &end->addr) ? PC_PASS
-									      : PC_DROP_MALFORMED;
+	return pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->tuple.saddr, &end->addr)
+		   ? PC_PASS
+		   : PC_DROP_MALFORMED;
 }
 
 /* An error without translation. It may leave under a pod's address to excepted networks, and about
@@ -135,15 +136,16 @@ __noinline int pc_snat_may_report(struct __sk_buff *skb, struct pc_flow *flow)
 
 	if (!flow)
 		return PC_DROP_NOT_MASQUERADED;
-	is_read = flow->t.family == PC_IPV4
-		      ? !bpf_skb_load_bytes(skb, PC_IP4_SADDR_AT, &flow->t.saddr, 4)
-		      : !bpf_skb_load_bytes(skb, PC_IP6_SADDR_AT, &flow->t.saddr, 16);
-	pc_endpoint_at(flow->t.family, &flow->t.saddr, &flow->src);
-	if (is_read && (!flow->src.ifindex || pc_snat_is_except(flow->t.family, &flow->t.daddr)))
+	is_read = flow->tuple.family == PC_IPV4
+		      ? !bpf_skb_load_bytes(skb, PC_IP4_SADDR_AT, &flow->tuple.saddr, 4)
+		      : !bpf_skb_load_bytes(skb, PC_IP6_SADDR_AT, &flow->tuple.saddr, 16);
+	pc_endpoint_at(flow->tuple.family, &flow->tuple.saddr, &flow->src);
+	if (is_read &&
+	    (!flow->src.ifindex || pc_snat_is_except(flow->tuple.family, &flow->tuple.daddr)))
 		return PC_PASS;
 	if (!is_read || !pc_snat_quote(skb, flow, &quoted))
 		return PC_DROP_NOT_MASQUERADED;
-	ct = pc_ct_get(&quoted.t, true).ct;
+	ct = pc_ct_get(&quoted.tuple, true).ct;
 	return ct && ct->expires > flow->now && !ct->src.ifindex ? PC_PASS
 								 : PC_DROP_NOT_MASQUERADED;
 }

@@ -51,12 +51,12 @@ _Static_assert(sizeof(struct pc_snat_key) == 40, "a map key has no hidden paddin
 static __always_inline void pc_snat_set_ends(struct pc_snat_key *key, const struct pc_flow *flow,
 					     bool is_sent)
 {
-	key->here = is_sent ? flow->t.saddr : flow->t.daddr;
-	key->there = is_sent ? flow->t.daddr : flow->t.saddr;
-	key->port = is_sent ? flow->t.sport : flow->t.dport;
-	key->there_port = is_sent ? flow->t.dport : flow->t.sport;
-	key->family = flow->t.family;
-	key->proto = flow->t.proto;
+	key->here = is_sent ? flow->tuple.saddr : flow->tuple.daddr;
+	key->there = is_sent ? flow->tuple.daddr : flow->tuple.saddr;
+	key->port = is_sent ? flow->tuple.sport : flow->tuple.dport;
+	key->there_port = is_sent ? flow->tuple.dport : flow->tuple.sport;
+	key->family = flow->tuple.family;
+	key->proto = flow->tuple.proto;
 }
 
 /* A CPU is checking which connection owns the entry, or writes it (pc_snat_lock() of snat_owner.h).

@@ -37,8 +37,8 @@ static __always_inline bool pc_snat_holds(const struct pc_flow *flow, struct pc_
 	if (end->epoch == flow->epoch)
 		return true;
 	if (end->device) {
-		pc_endpoint_at(flow->t.family, pod, &ep);
-		if (ep.ifindex != end->device || pc_snat_is_except(flow->t.family, there))
+		pc_endpoint_at(flow->tuple.family, pod, &ep);
+		if (ep.ifindex != end->device || pc_snat_is_except(flow->tuple.family, there))
 			return false;
 	}
 	end->epoch = flow->epoch;

@@ -28,7 +28,7 @@ static __always_inline __u64 pc_snat_idle(const struct pc_flow *flow, __u32 stat
 {
 	__u32 seconds = PC_TCP_ESTABLISHED;
 
-	if (flow->t.proto != IPPROTO_TCP)
+	if (flow->tuple.proto != IPPROTO_TCP)
 		return pc_ct_idle(flow, state);
 	if (pc_snat_is_closed(state))
 		seconds = PC_SNAT_RESTS;
@@ -44,7 +44,7 @@ static __always_inline bool pc_snat_is_over(const struct pc_flow *flow,
 	__u32 state = end->state;
 	__u64 rests;
 
-	if (flow->t.proto != IPPROTO_TCP)
+	if (flow->tuple.proto != IPPROTO_TCP)
 		return false;
 	if (state & PC_CT_RESET)
 		rests = PC_SNAT_OWN_RESET;
@@ -69,9 +69,9 @@ __noinline int pc_snat_fin_note(struct __sk_buff *skb, const struct pc_flow *flo
 	    bpf_skb_load_bytes(skb, flow->packet.l4 + PC_TCP_DOFF_AT, &doff, sizeof(doff)))
 		return false;
 	header = flow->packet.l4 + (doff >> 4) * 4U;
-	if (header > flow->packet.end)
+	if (header > flow->packet.ip_end)
 		return false;
-	seq = bpf_ntohl(seq) + (flow->packet.end - header) + 1;
+	seq = bpf_ntohl(seq) + (flow->packet.ip_end - header) + 1;
 	end->fin = seq;
 	other->fin = seq;
 	return true;
@@ -105,7 +105,7 @@ static __always_inline __u32 pc_snat_next(struct __sk_buff *skb, const struct pc
 	__u32 news = pc_ct_news(flow, is_reply) & ~PC_CT_FIN_DST, state = was | news;
 	bool is_reset = flow->packet.tcp_flags & PC_TCP_RST;
 
-	if (flow->t.proto != IPPROTO_TCP)
+	if (flow->tuple.proto != IPPROTO_TCP)
 		return is_reply                 ? state | PC_SNAT_ANSWERED
 		       : was & PC_SNAT_ANSWERED ? state | PC_SNAT_ESTABLISHED
 						: state;
@@ -144,7 +144,7 @@ static __always_inline bool pc_snat_touch(struct __sk_buff *skb, const struct pc
 {
 	__u32 was = end->state & ~PC_SNAT_TAKING;
 	__u32 then = pc_snat_next(skb, flow, end, was, is_reply);
-	bool is_fin = is_reply && flow->t.proto == IPPROTO_TCP &&
+	bool is_fin = is_reply && flow->tuple.proto == IPPROTO_TCP &&
 		      flow->packet.tcp_flags & PC_TCP_FIN && !(was & PC_CT_FIN_DST);
 	__u64 expires = flow->now + pc_snat_idle(flow, then);
 	struct pc_snat_entry *other;

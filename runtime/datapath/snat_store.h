@@ -66,10 +66,10 @@ __noinline int pc_snat_store(const struct pc_snat_key *key, const struct pc_snat
 	room->seek.second = second;
 	room->seek.owner = end->device ? end->device : PC_OWNER_NODE;
 	room->seek.roll = (end->id ^ key->is_out) + (__u32)now;
-	room->seek.is_short = PC_REFUSED_SNAT;
-	room->seek.refusal = PC_REFUSED_NONE;
+	room->seek.is_short = PC_QUOTA_SNAT;
+	room->seek.full = PC_QUOTA_NONE;
 	if (PC_STORE(pc_snat_entries, pc_snat_place, PC_SNAT_ENTRIES, room, struct pc_snat_key,
 		     room->entry, pc_snat_yields))
 		return PC_SNAT_STORED;
-	return room->seek.refusal ? PC_SNAT_FULL : PC_SNAT_THERE;
+	return room->seek.full ? PC_SNAT_FULL : PC_SNAT_THERE;
 }

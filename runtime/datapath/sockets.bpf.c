@@ -7,7 +7,7 @@
 #define PC_GO_ON  1
 #define PC_SAY_NO 0
 
-static __always_inline int pc_refuse(void)
+static __always_inline int pc_socket_refuse(void)
 {
 	bpf_set_retval(PC_REFUSED);
 	return PC_SAY_NO;
@@ -51,7 +51,7 @@ static __always_inline int pc_to4(struct bpf_sock_addr *ctx, bool keeps)
 	enum pc_socket_answer answer = pc_socket_to(ctx, PC_IPV4, &addr, &port, keeps);
 
 	if (answer == PC_SOCKET_REFUSED)
-		return pc_refuse();
+		return pc_socket_refuse();
 	if (answer == PC_SOCKET_CHANGED) {
 		ctx->user_ip4 = addr.word[0];
 		ctx->user_port = port;
@@ -69,7 +69,7 @@ static __always_inline int pc_to6(struct bpf_sock_addr *ctx, bool keeps)
 	pc_get6(ctx, mapped, &addr);
 	answer = pc_socket_to(ctx, mapped ? PC_IPV4 : PC_IPV6, &addr, &port, keeps);
 	if (answer == PC_SOCKET_REFUSED)
-		return pc_refuse();
+		return pc_socket_refuse();
 	if (answer != PC_SOCKET_CHANGED)
 		return PC_GO_ON;
 	pc_put6(ctx, mapped, &addr);

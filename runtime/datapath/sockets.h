@@ -84,17 +84,17 @@ static __always_inline bool pc_is_other_node(const struct pc_tuple *t)
 /* The Service at its own address, or as a node port at the loopback address or at another node's
  * address.
  */
-static __always_inline const struct pc_frontend *pc_socket_frontend(struct pc_tuple *t, __u32 word)
+static __always_inline const struct pc_frontend *pc_socket_frontend(struct pc_tuple *t, __u32 state)
 {
 	bool is_loopback = pc_is_loopback(t);
-	const struct pc_frontend *found = is_loopback ? 0 : pc_frontend_of(t, word);
+	const struct pc_frontend *found = is_loopback ? 0 : pc_frontend_of(t, state);
 
 	if (found)
 		return found;
 	if (pc_addr_is_zero(&t->saddr) || (!is_loopback && !pc_is_other_node(t)))
 		return 0;
 	t->daddr = t->saddr;
-	found = pc_frontend_of(t, word);
+	found = pc_frontend_of(t, state);
 	if (!found || !(found->flags & PC_FRONTEND_NODE_PORT))
 		return 0;
 	return is_loopback || !(found->flags & PC_FRONTEND_LOCAL) ? found : 0;
@@ -110,20 +110,20 @@ static __always_inline const struct pc_backend *pc_socket_had(const struct pc_so
 }
 
 static __always_inline const struct pc_backend *
-pc_socket_backend_of(struct pc_flow *flow, const struct pc_frontend *frontend, __u32 word)
+pc_socket_backend_of(struct pc_flow *flow, const struct pc_frontend *frontend, __u32 state)
 {
-	struct pc_part part = pc_part_of(frontend, PC_CLIENT_POD);
+	struct pc_pool pool = pc_pool_of(frontend, PC_CLIENT_POD);
 	const struct pc_backend *backend = 0;
 
-	if (!part.count)
+	if (!pool.count)
 		return 0;
-	if (frontend->ranges && !pc_is_in_range(&flow->t.saddr, frontend->ranges, word))
+	if (frontend->ranges && !pc_is_in_range(&flow->tuple.saddr, frontend->ranges, state))
 		return 0;
 	if (frontend->affinity)
-		backend = pc_affine(flow, frontend, &part, word);
+		backend = pc_affine(flow, frontend, &pool, state);
 	if (!backend)
-		backend = pc_choice(&part, bpf_get_prandom_u32() % part.count, word);
-	if (!backend || !pc_backend_is_at(backend, &flow->t))
+		backend = pc_choice(&pool, bpf_get_prandom_u32() % pool.count, state);
+	if (!backend || !pc_backend_is_at(backend, &flow->tuple))
 		return 0;
 	if (frontend->affinity)
 		pc_affine_note(flow, frontend, backend);
@@ -161,28 +161,28 @@ static __always_inline enum pc_socket_answer pc_socket_to(struct bpf_sock_addr *
 	const struct pc_frontend *frontend;
 	const struct pc_backend *backend = 0;
 	struct pc_flow flow = {};
-	__u32 word;
+	__u32 state;
 
 	if (!host || (asked.proto != IPPROTO_TCP && asked.proto != IPPROTO_UDP))
 		return PC_SOCKET_AS_IS;
-	word = pc_generation(&flow);
-	if (!(word & PC_STATE_SERVICES))
+	state = pc_generation(&flow);
+	if (!(state & PC_STATE_SERVICES))
 		return PC_SOCKET_AS_IS;
-	flow.t = (struct pc_tuple){
+	flow.tuple = (struct pc_tuple){
 	    .saddr = family == PC_IPV4 ? host->addr4 : host->addr6,
 	    .daddr = *addr,
 	    .dport = *port,
 	    .family = family,
 	    .proto = asked.proto,
 	};
-	frontend = pc_socket_frontend(&flow.t, word);
+	frontend = pc_socket_frontend(&flow.tuple, state);
 	if (!frontend)
 		return PC_SOCKET_AS_IS;
 	asked.cookie = bpf_get_socket_cookie(ctx);
 	if (keeps)
 		backend = pc_socket_had(&asked);
 	if (!backend)
-		backend = pc_socket_backend_of(&flow, frontend, word);
+		backend = pc_socket_backend_of(&flow, frontend, state);
 	if (!backend || !pc_socket_remember(&asked, backend, keeps))
 		return PC_SOCKET_REFUSED;
 	*addr = backend->addr;

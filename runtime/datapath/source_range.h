@@ -28,7 +28,7 @@ struct {
 /* Whether the sender is in a range of the list. A family without ranges matches no sender. A
  * separate function, for its own stack frame.
  */
-__noinline int pc_is_in_range(const struct pc_addr6 *sender, __u32 list, __u32 word)
+__noinline int pc_is_in_range(const struct pc_addr6 *sender, __u32 list, __u32 state)
 {
 	struct pc_range_key key;
 
@@ -36,7 +36,7 @@ __noinline int pc_is_in_range(const struct pc_addr6 *sender, __u32 list, __u32 w
 		return false;
 	key = (struct pc_range_key){
 	    .length = 8 * (sizeof(key) - sizeof(key.length)),
-	    .list = bpf_htonl(list | (word & PC_STATE_BUFFER ? 0x80000000 : 0)),
+	    .list = bpf_htonl(list | (state & PC_STATE_BUFFER ? 0x80000000 : 0)),
 	    .addr = *sender,
 	};
 	return !!bpf_map_lookup_elem(&pc_ranges, &key);

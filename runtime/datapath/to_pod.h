@@ -3,7 +3,7 @@
  * Decides each packet that from_pod has not decided.
  */
 #pragma once
-#include "detour.h"
+#include "reassembly.h"
 #include "frag_sender.h"
 #include "generation.h"
 #include "nat_follow.h"
@@ -36,9 +36,10 @@ static __always_inline bool pc_is_from_node(const struct __sk_buff *skb, const s
  */
 static __always_inline bool pc_node_opens(struct __sk_buff *skb, const struct pc_flow *flow)
 {
-	if (pc_is_icmp(&flow->t))
-		return flow->packet.opens && flow->t.sub == PC_SUB_NONE;
-	if (flow->packet.opens || (flow->t.proto != IPPROTO_TCP && flow->t.proto != IPPROTO_SCTP))
+	if (pc_is_icmp(&flow->tuple))
+		return flow->packet.opens && flow->tuple.sub == PC_SUB_NONE;
+	if (flow->packet.opens ||
+	    (flow->tuple.proto != IPPROTO_TCP && flow->tuple.proto != IPPROTO_SCTP))
 		return true;
 	return !(flow->packet.tcp_flags & (PC_TCP_SYN | PC_TCP_RST)) &&
 	       pc_node_has_opened(skb, flow);
@@ -58,11 +59,11 @@ static __always_inline void pc_to_pod_node_again(const struct __sk_buff *skb, st
 /* Whether the policy must decide again what the node continues: an own-node rule may deny it.
  * Packets of the node to a Service by a route are decided each time, as the route knows no policy.
  */
-static __always_inline bool pc_is_to_ask_again(const struct pc_ct_match *match, __u32 slot)
+static __always_inline bool pc_is_to_ask_again(const struct pc_ct_match *match, __u32 state)
 {
 	__u32 own = match->at.ct->state & (PC_CT_NODE | PC_CT_NAT);
 
-	return slot & PC_STATE_OWN_NODE && !match->is_reply &&
+	return state & PC_STATE_OWN_NODE && !match->is_reply &&
 	       !(match->is_fresh && own == PC_CT_NODE);
 }
 
@@ -71,30 +72,30 @@ static __always_inline bool pc_is_to_ask_again(const struct pc_ct_match *match, 
  * policy.
  */
 static __always_inline int pc_to_pod_from_node(struct __sk_buff *skb, struct pc_flow *flow,
-					       __u32 slot)
+					       __u32 state)
 {
 	struct pc_ct_match match;
 	enum drop_reason reason;
 	int step;
 
 	if (flow->packet.fragment == PC_FRAG_LATER) {
-		if (slot & PC_STATE_SERVICES && pc_frag_first(flow))
+		if (state & PC_STATE_SERVICES && pc_frag_first(flow))
 			return pc_nat_follow(skb, flow, true);
 		return PC_PASS;
 	}
 	match = pc_ct_find(flow);
-	if (match.at.ct && slot & PC_STATE_SERVICES) {
+	if (match.at.ct && state & PC_STATE_SERVICES) {
 		reason = pc_from_service(skb, flow, &match, true);
 		if (reason)
 			return reason;
 		if (flow->action.frag_backend)
 			pc_frag_passed(flow);
 	}
-	if (match.at.ct && pc_is_to_ask_again(&match, slot)) {
+	if (match.at.ct && pc_is_to_ask_again(&match, state)) {
 		pc_endpoints_of(flow);
 		if (flow->dst.ifindex == skb->ifindex && !pc_is_pod(&flow->src)) {
 			flow->action.entry = PC_ENTRY_RENEW;
-			return pc_ask_own_node(skb, flow, slot);
+			return pc_ask_own_node(skb, flow, state);
 		}
 	}
 	if (match.at.ct) {
@@ -103,7 +104,7 @@ static __always_inline int pc_to_pod_from_node(struct __sk_buff *skb, struct pc_
 		pc_ct_touch(&match.at, flow, match.is_reply);
 		return PC_PASS;
 	}
-	if (slot & PC_STATE_SERVICES && pc_is_icmp_error(flow)) {
+	if (state & PC_STATE_SERVICES && pc_is_icmp_error(flow)) {
 		step = pc_error(skb, flow, PC_BY_OTHERS);
 		return step == PC_STEP_OTHER ? PC_PASS : step;
 	}
@@ -112,8 +113,8 @@ static __always_inline int pc_to_pod_from_node(struct __sk_buff *skb, struct pc_
 	pc_endpoints_of(flow);
 	if (flow->dst.ifindex != skb->ifindex || pc_is_pod(&flow->src))
 		return PC_PASS;
-	if (slot & PC_STATE_OWN_NODE)
-		return pc_ask_own_node(skb, flow, slot);
+	if (state & PC_STATE_OWN_NODE)
+		return pc_ask_own_node(skb, flow, state);
 	pc_ct_insert(flow, 0, 0, PC_CT_NODE | pc_ct_opening(flow));
 	return PC_PASS;
 }
@@ -121,7 +122,7 @@ static __always_inline int pc_to_pod_from_node(struct __sk_buff *skb, struct pc_
 static __always_inline enum drop_reason pc_to_pod_known(struct __sk_buff *skb, struct pc_flow *flow,
 							const struct pc_ct_match *match)
 {
-	enum drop_reason reason = pc_sender_came_in(skb, pc_ct_sender(match)->ifindex);
+	enum drop_reason reason = pc_check_ingress_device(skb, pc_ct_sender(match)->ifindex);
 
 	if (reason)
 		return reason;
@@ -134,17 +135,18 @@ static __always_inline enum drop_reason pc_to_pod_known(struct __sk_buff *skb, s
 }
 
 static __always_inline int pc_to_pod_forwarded(struct __sk_buff *skb, struct pc_flow *flow,
-					       __u32 slot)
+					       __u32 state)
 {
 	struct pc_ct_match match = {};
 	enum drop_reason reason;
 	bool was_node = false;
 	int step;
 
-	if (flow->packet.fragment == PC_FRAG_FIRST && pc_first_detours(flow) && !flow->src.ifindex)
+	if (flow->packet.fragment == PC_FRAG_FIRST && pc_first_reassembles(flow) &&
+	    !flow->src.ifindex)
 		return flow->dst.ifindex == skb->ifindex ? PC_STEP_REASSEMBLE : PC_DROP_NOT_FOR_POD;
 	if (flow->packet.fragment != PC_FRAG_LATER &&
-	    !(slot & PC_STATE_SERVICES && pc_is_icmp_error(flow)))
+	    !(state & PC_STATE_SERVICES && pc_is_icmp_error(flow)))
 		match = pc_ct_find(flow);
 	/* The node's own connection, continued by an external host, or by a pod that has the node's
 	 * address now: the policy decides about that pod.
@@ -155,7 +157,7 @@ static __always_inline int pc_to_pod_forwarded(struct __sk_buff *skb, struct pc_
 		match.at.ct = 0;
 		was_node = true; /* the entry tells that this end opened it */
 	}
-	if (slot & PC_STATE_SERVICES) {
+	if (state & PC_STATE_SERVICES) {
 		reason = pc_from_service(skb, flow, &match, false);
 		if (reason)
 			return reason;
@@ -163,7 +165,7 @@ static __always_inline int pc_to_pod_forwarded(struct __sk_buff *skb, struct pc_
 	if (match.at.ct && match.is_fresh)
 		return pc_to_pod_known(skb, flow, &match);
 	pc_endpoints_of(flow);
-	reason = pc_sender_came_in(skb, flow->src.ifindex);
+	reason = pc_check_ingress_device(skb, flow->src.ifindex);
 	if (reason)
 		return reason;
 	if (flow->dst.ifindex != skb->ifindex)
@@ -179,24 +181,24 @@ static __always_inline int pc_to_pod_forwarded(struct __sk_buff *skb, struct pc_
 		flow->action.entry = PC_ENTRY_RENEW;
 		if (match.is_reply)
 			pc_flow_turn(flow);
-		return pc_ask_again(skb, flow, &match, slot);
+		return pc_ask_again(skb, flow, &match, state);
 	}
-	return was_node ? pc_ask_policy(skb, slot) : pc_ask_new(skb, flow, slot);
+	return was_node ? pc_ask_policy(skb, state) : pc_ask_new(skb, flow, state);
 }
 
 static __always_inline int pc_to_pod_frame(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	enum drop_reason reason = pc_parse(skb, flow);
 	bool from_node = pc_is_from_node(skb, flow, reason);
-	__u32 slot;
+	__u32 state;
 
 	if (reason)
 		return from_node ? PC_PASS : reason;
 	if (flow->packet.ethertype == ETH_P_ARP ||
 	    (from_node && (pc_is_nd(flow) || pc_is_mld(flow))) || pc_is_heard_on_link(flow))
 		return PC_PASS;
-	slot = pc_generation(flow);
+	state = pc_generation(flow);
 	if (from_node)
-		return pc_to_pod_from_node(skb, flow, slot);
-	return pc_to_pod_forwarded(skb, flow, slot);
+		return pc_to_pod_from_node(skb, flow, state);
+	return pc_to_pod_forwarded(skb, flow, state);
 }

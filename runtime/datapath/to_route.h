@@ -26,18 +26,19 @@ __noinline int pc_route_open(struct pc_flow *flow)
 		return PC_DROP_CT_FULL;
 	pc_endpoints_of(flow);
 	ct = pc_ct_of(flow, 0, 0, PC_CT_NODE);
-	if (!ct || !pc_ct_put(flow, &flow->t, ct, flow->is_kept) || !pc_ct_add_pre_nat(flow, ct))
+	if (!ct || !pc_ct_put(flow, &flow->tuple, ct, flow->is_established) ||
+	    !pc_ct_add_pre_nat(flow, ct))
 		return PC_DROP_CT_FULL;
 	return PC_PASS;
 }
 
-__noinline int pc_route_new(struct __sk_buff *skb, struct pc_flow *flow, __u32 word)
+__noinline int pc_route_new(struct __sk_buff *skb, struct pc_flow *flow, __u32 state)
 {
 	int reason;
 
 	if (!flow)
 		return PC_DROP_NO_BACKEND;
-	reason = pc_service_pick(skb, flow, word);
+	reason = pc_service_pick(skb, flow, state);
 	if (reason)
 		return reason;
 	if (!flow->nat.backend)
@@ -49,7 +50,7 @@ __noinline int pc_route_new(struct __sk_buff *skb, struct pc_flow *flow, __u32 w
 /* The policy changed, or the endpoint is behind another device: no policy decides it. */
 static __always_inline bool pc_route_renew(const struct pc_flow *flow, struct pc_ct *pre_nat)
 {
-	struct pc_ct *back = pc_ct_get(&flow->t, true).ct;
+	struct pc_ct *back = pc_ct_get(&flow->tuple, true).ct;
 
 	if (!back || back->expires <= flow->now || back->flow_id != pre_nat->flow_id)
 		return false;
@@ -74,10 +75,10 @@ __noinline int pc_route_known(struct __sk_buff *skb, struct pc_flow *flow)
 	ct = match.at.ct;
 	if (!ct || match.is_reply || !(ct->state & PC_CT_PRE_NAT) || !pc_is_routed(ct))
 		return PC_STEP_NEW;
-	backend = pc_nat_backend(ct->src.nat.backend, flow->t.proto);
+	backend = pc_nat_backend(ct->src.nat.backend, flow->tuple.proto);
 	if (!backend)
 		return PC_STEP_NEW;
-	if (pc_addr_eq(&backend->addr, &flow->t.saddr))
+	if (pc_addr_eq(&backend->addr, &flow->tuple.saddr))
 		return PC_STEP_HAIRPIN;
 	match.is_fresh = ct->epoch == flow->epoch;
 	pc_tuple_translate(flow, backend, ct->src.nat.backend, ct->src.nat.port);
@@ -85,9 +86,9 @@ __noinline int pc_route_known(struct __sk_buff *skb, struct pc_flow *flow)
 	pre_nat = pc_pre_nat_touch(flow, &match, backend);
 	if (pre_nat == PC_PRE_NAT_ALONE ||
 	    (pre_nat == PC_PRE_NAT_STALE && !pc_route_renew(flow, ct))) {
-		pc_tuple_pre_nat(&flow->t, &flow->nat);
+		pc_tuple_pre_nat(&flow->tuple, &flow->nat);
 		flow->nat.backend = 0;
-		flow->is_kept = match.at.is_kept;
+		flow->is_established = match.at.is_established;
 		return PC_STEP_NEW;
 	}
 	return pc_nat_to_backend(skb, flow);
@@ -126,31 +127,31 @@ static __always_inline int pc_route_error(struct __sk_buff *skb, struct pc_flow 
 /* The packet's source must be an address to which answers come back. */
 static __always_inline int pc_to_route_ip(struct __sk_buff *skb, struct pc_flow *flow)
 {
-	__u32 word = pc_generation(flow);
+	__u32 state = pc_generation(flow);
 	int then;
 
-	if (skb->ingress_ifindex || !(word & PC_STATE_SERVICES))
+	if (skb->ingress_ifindex || !(state & PC_STATE_SERVICES))
 		return PC_DROP_NO_BACKEND; /* the hook of the pod or of the uplink found no Service
 					    */
-	if (word & PC_STATE_HOSTS)
+	if (state & PC_STATE_HOSTS)
 		return PC_DROP_NO_POLICY; /* the node's policy has not decided that endpoint */
 	if (flow->packet.fragment)
 		return PC_DROP_FRAGMENT;
-	if (!pc_l4_header(&flow->t) || (pc_is_icmp(&flow->t) && !pc_is_icmp_error(flow)))
+	if (!pc_l4_header(&flow->tuple) || (pc_is_icmp(&flow->tuple) && !pc_is_icmp_error(flow)))
 		return PC_DROP_NO_BACKEND;
-	if (!pc_is_own_node(flow->t.family, &flow->t.saddr))
+	if (!pc_is_own_node(flow->tuple.family, &flow->tuple.saddr))
 		return PC_DROP_SPOOFED_IP;
 	flow->client = PC_CLIENT_NODE;
-	flow->packet.partial = pc_partial_of(skb, flow);
-	if (flow->packet.partial == PC_PARTIAL_WRONG)
+	flow->packet.csum_partial = pc_csum_partial_of(skb, flow);
+	if (flow->packet.csum_partial == PC_PARTIAL_INVALID)
 		return PC_DROP_MALFORMED;
 	if (pc_is_icmp_error(flow))
 		return pc_route_error(skb, flow);
-	if (pc_is_hairpin(&flow->t.daddr, flow->t.family))
+	if (pc_is_hairpin(&flow->tuple.daddr, flow->tuple.family))
 		return PC_STEP_HAIRPIN;
 	then = pc_route_known(skb, flow);
 	if (then == PC_STEP_NEW)
-		then = pc_route_new(skb, flow, word);
+		then = pc_route_new(skb, flow, state);
 	return then ? then : pc_route_device(skb, flow);
 }
 
@@ -161,7 +162,7 @@ static __always_inline int pc_to_route_frame(struct __sk_buff *skb, struct pc_fl
 
 	if (reason)
 		return reason;
-	if (!flow->t.family || pc_is_nd(flow) || pc_is_mld(flow))
+	if (!flow->tuple.family || pc_is_nd(flow) || pc_is_mld(flow))
 		return PC_PASS;
 	return pc_to_route_ip(skb, flow);
 }
@@ -170,5 +171,5 @@ static __always_inline int pc_to_route_frame(struct __sk_buff *skb, struct pc_fl
 static __always_inline int pc_route_itself(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	flow->action.reason = pc_hairpin_turn(skb, flow);
-	return flow->action.reason ? pc_verdict(flow->action.reason) : pc_route_in(skb);
+	return flow->action.reason ? pc_tc_action(flow->action.reason) : pc_route_in(skb);
 }

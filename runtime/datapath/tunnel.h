@@ -24,13 +24,13 @@
 static __always_inline enum drop_reason pc_take_hop(struct __sk_buff *skb,
 						    const struct pc_flow *flow)
 {
-	__be16 was = bpf_htons(flow->packet.hop_limit << 8 | flow->t.proto),
+	__be16 was = bpf_htons(flow->packet.hop_limit << 8 | flow->tuple.proto),
 	       is = was - bpf_htons(0x0100);
 	__u8 left = flow->packet.hop_limit - 1;
 
 	if (flow->packet.hop_limit <= 1)
 		return PC_DROP_HOP_LIMIT;
-	if (flow->t.family == PC_IPV6)
+	if (flow->tuple.family == PC_IPV6)
 		return bpf_skb_store_bytes(skb, PC_IP6_HOP_AT, &left, 1, 0) ? PC_DROP_MALFORMED
 									    : PC_PASS;
 	if (bpf_l3_csum_replace(skb, PC_IP4_CHECK_AT, was, is, sizeof(is)) ||
@@ -51,7 +51,7 @@ static __always_inline bool pc_is_too_big(struct __sk_buff *skb, struct pc_flow 
 
 	if (fits <= BPF_MTU_CHK_RET_SUCCESS || flow->packet.fragment == PC_FRAG_LATER)
 		return false;
-	if (flow->t.family == PC_IPV4 &&
+	if (flow->tuple.family == PC_IPV4 &&
 	    (bpf_skb_load_bytes(skb, PC_IP4_FRAGMENT_AT, &word, sizeof(word)) ||
 	     !(word & bpf_htons(PC_IP4_WHOLE))))
 		return false;
@@ -65,7 +65,7 @@ __noinline int pc_into_tunnel(struct __sk_buff *skb, struct pc_flow *flow, __u32
 {
 	struct bpf_tunnel_key key = {.tunnel_id = network, .tunnel_ttl = PC_OUTER_HOPS};
 	const struct pc_external *external = pc_external_now();
-	const struct pc_node_end *node;
+	const struct pc_vtep *node;
 	enum drop_reason reason;
 	__u64 flags;
 
@@ -81,11 +81,11 @@ __noinline int pc_into_tunnel(struct __sk_buff *skb, struct pc_flow *flow, __u32
 		if (reason)
 			return reason;
 	}
-	if (node->end_family == PC_IPV4) {
-		key.remote_ipv4 = bpf_ntohl(node->end.word[0]);
+	if (node->vtep_family == PC_IPV4) {
+		key.remote_ipv4 = bpf_ntohl(node->vtep.word[0]);
 		flags = BPF_F_ZERO_CSUM_TX;
 	} else {
-		__builtin_memcpy(key.remote_ipv6, &node->end, sizeof(key.remote_ipv6));
+		__builtin_memcpy(key.remote_ipv6, &node->vtep, sizeof(key.remote_ipv6));
 		flags = BPF_F_TUNINFO_IPV6;
 		skb->mark = PC_TUNNEL_MARK;
 	}

@@ -25,7 +25,7 @@ static __always_inline bool pc_is_tunnel_port(__u8 proto, __be16 port)
 /* For a packet in its own direction. A later fragment has no port, and follows its first one. */
 static __always_inline bool pc_is_to_tunnel(const struct pc_flow *flow)
 {
-	return pc_is_tunnel_port(flow->t.proto, flow->t.dport);
+	return pc_is_tunnel_port(flow->tuple.proto, flow->tuple.dport);
 }
 
 /* At an uplink: true if the node forwards the packet, false if it generated the packet. A separate

@@ -31,13 +31,13 @@ static __always_inline bool pc_way_source(struct __sk_buff *skb, const struct pc
 	struct pc_addr6 source = {};
 	__be16 ports[2] = {};
 
-	fib->l4_protocol = flow->t.proto;
+	fib->l4_protocol = flow->tuple.proto;
 	if (pc_fib_has_ports(flow) &&
 	    bpf_skb_load_bytes(skb, flow->packet.l4, ports, sizeof(ports)))
 		return false;
 	fib->sport = ports[0];
 	fib->dport = ports[1];
-	if (flow->t.family == PC_IPV4) {
+	if (flow->tuple.family == PC_IPV4) {
 		if (bpf_skb_load_bytes(skb, PC_IP4_SADDR_AT, &source, 4))
 			return false;
 		fib->ipv4_src = source.word[0];
@@ -46,8 +46,9 @@ static __always_inline bool pc_way_source(struct __sk_buff *skb, const struct pc
 			return false;
 		__builtin_memcpy(fib->ipv6_src, &source, sizeof(fib->ipv6_src));
 	}
-	return !pc_addr_eq(&source, &flow->t.saddr) ||
-	       (pc_fib_has_ports(flow) && (ports[0] != flow->t.sport || ports[1] != flow->t.dport));
+	return !pc_addr_eq(&source, &flow->tuple.saddr) ||
+	       (pc_fib_has_ports(flow) &&
+		(ports[0] != flow->tuple.sport || ports[1] != flow->tuple.dport));
 }
 
 /* The device by which the node would send the packet as its own; 0: none. If loopback may not
@@ -61,12 +62,12 @@ static __always_inline __u32 pc_way_of(struct __sk_buff *skb, const struct pc_fl
 
 	if (!pc_way_source(skb, flow, &fib))
 		return 0;
-	if (flow->t.family == PC_IPV4) {
+	if (flow->tuple.family == PC_IPV4) {
 		fib.family = PC_FIB_IPV4;
-		fib.ipv4_dst = flow->t.daddr.word[0];
+		fib.ipv4_dst = flow->tuple.daddr.word[0];
 	} else {
 		fib.family = PC_FIB_IPV6;
-		__builtin_memcpy(fib.ipv6_dst, &flow->t.daddr, sizeof(fib.ipv6_dst));
+		__builtin_memcpy(fib.ipv6_dst, &flow->tuple.daddr, sizeof(fib.ipv6_dst));
 	}
 	found = bpf_fib_lookup(skb, &fib, sizeof(fib), 0);
 	if (found == BPF_FIB_LKUP_RET_FWD_DISABLED) {

@@ -32,7 +32,7 @@ static __always_inline bool pc_xdp_needs_nothing(const struct pc_flow *flow,
 
 	if (expires > ct->expires + flow->second || expires < ct->expires)
 		return false;
-	return match->at.is_kept || !pc_ct_is_settled(ct, flow, match->is_reply) ||
+	return match->at.is_established || !pc_ct_is_settled(ct, flow, match->is_reply) ||
 	       ct->state & PC_CT_TRIED;
 }
 
@@ -41,16 +41,17 @@ static __always_inline bool pc_xdp_needs_nothing(const struct pc_flow *flow,
  */
 static __always_inline bool pc_xdp_known(struct pc_flow *flow, bool is_reply)
 {
-	__u32 word = pc_generation(flow);
-	const struct pc_snat_conf *snat = word & PC_STATE_SNAT ? pc_snat_now() : 0;
+	__u32 state = pc_generation(flow);
+	const struct pc_snat_conf *snat = state & PC_STATE_SNAT ? pc_snat_now() : 0;
 	struct pc_ct_match match;
 	const struct pc_backend *backend;
 	struct pc_ct *ct;
 
-	if (!(word & PC_STATE_SERVICES) || word & PC_STATE_HOSTS ||
-	    (snat && pc_snat_is_port(snat, flow->t.dport)))
+	if (!(state & PC_STATE_SERVICES) || state & PC_STATE_HOSTS ||
+	    (snat && pc_snat_is_port(snat, flow->tuple.dport)))
 		return false;
-	if (flow->t.proto == IPPROTO_TCP && (flow->packet.tcp_flags & PC_XDP_FLAGS) != PC_TCP_ACK)
+	if (flow->tuple.proto == IPPROTO_TCP &&
+	    (flow->packet.tcp_flags & PC_XDP_FLAGS) != PC_TCP_ACK)
 		return false;
 	match = pc_ct_find(flow);
 	ct = match.at.ct;
@@ -58,7 +59,7 @@ static __always_inline bool pc_xdp_known(struct pc_flow *flow, bool is_reply)
 	    (ct->state & (PC_CT_PRE_NAT | PC_CT_FAR)) != (PC_CT_PRE_NAT | PC_CT_FAR) ||
 	    ct->state & PC_XDP_OVER || ct->src.ifindex)
 		return false;
-	if (!(ct->state & PC_CT_REPLIED) && (is_reply || flow->t.proto == IPPROTO_TCP))
+	if (!(ct->state & PC_CT_REPLIED) && (is_reply || flow->tuple.proto == IPPROTO_TCP))
 		return false;
 	backend = pc_backend_of(ct->src.nat.backend);
 	if (!backend || backend->state & PC_BACKEND_CLOSED || !pc_xdp_needs_nothing(flow, &match))

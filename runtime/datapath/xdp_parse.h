@@ -54,25 +54,25 @@ static __always_inline bool pc_xdp_parse_l4(const void *l4, const void *end, str
 	const struct udphdr *udp = l4;
 	__u16 check;
 
-	if (flow->t.proto == IPPROTO_TCP) {
+	if (flow->tuple.proto == IPPROTO_TCP) {
 		if (l4 + sizeof(*tcp) > end || tcp->doff * 4U < sizeof(*tcp) ||
 		    tcp->doff * 4U > length)
 			return false;
-		flow->t.sport = tcp->source;
-		flow->t.dport = tcp->dest;
+		flow->tuple.sport = tcp->source;
+		flow->tuple.dport = tcp->dest;
 		flow->packet.tcp_flags = ((const __u8 *)l4)[PC_TCP_FLAGS_AT];
 		check = tcp->check;
 	} else {
 		if (l4 + sizeof(*udp) > end || bpf_ntohs(udp->len) != length)
 			return false;
-		flow->t.sport = udp->source;
-		flow->t.dport = udp->dest;
+		flow->tuple.sport = udp->source;
+		flow->tuple.dport = udp->dest;
 		check = udp->check;
 	}
-	frame->is_summed = flow->t.proto == IPPROTO_TCP || check;
+	frame->is_summed = flow->tuple.proto == IPPROTO_TCP || check;
 	if (!frame->is_summed)
-		return flow->t.family == PC_IPV4;
-	frame->pseudo = pc_xdp_pseudo(&flow->t, length);
+		return flow->tuple.family == PC_IPV4;
+	frame->pseudo = pc_xdp_pseudo(&flow->tuple, length);
 	return check != frame->pseudo;
 }
 
@@ -88,14 +88,14 @@ static __always_inline bool pc_xdp_parse_ip4(const void *data, const void *end,
 	if (total < sizeof(*ip) || ETH_HLEN + total > frame->length ||
 	    ip->frag_off & bpf_htons(PC_IP4_MORE | PC_IP4_OFFSET))
 		return false;
-	flow->t.family = PC_IPV4;
-	flow->t.proto = ip->protocol;
-	flow->t.saddr.word[0] = ip->saddr;
-	flow->t.daddr.word[0] = ip->daddr;
+	flow->tuple.family = PC_IPV4;
+	flow->tuple.proto = ip->protocol;
+	flow->tuple.saddr.word[0] = ip->saddr;
+	flow->tuple.daddr.word[0] = ip->daddr;
 	flow->packet.hop_limit = ip->ttl;
 	frame->traffic = ip->tos;
 	frame->is_padded = ETH_HLEN + total != frame->length;
-	if (flow->t.proto != IPPROTO_TCP && flow->t.proto != IPPROTO_UDP)
+	if (flow->tuple.proto != IPPROTO_TCP && flow->tuple.proto != IPPROTO_UDP)
 		return false;
 	return pc_xdp_parse_l4(ip + 1, end, flow, frame, total - sizeof(*ip));
 }
@@ -111,14 +111,14 @@ static __always_inline bool pc_xdp_parse_ip6(const void *data, const void *end,
 	length = bpf_ntohs(ip->payload_len);
 	if (ETH_HLEN + sizeof(*ip) + length > frame->length)
 		return false;
-	flow->t.family = PC_IPV6;
-	flow->t.proto = ip->nexthdr;
-	__builtin_memcpy(&flow->t.saddr, &ip->saddr, sizeof(flow->t.saddr));
-	__builtin_memcpy(&flow->t.daddr, &ip->daddr, sizeof(flow->t.daddr));
+	flow->tuple.family = PC_IPV6;
+	flow->tuple.proto = ip->nexthdr;
+	__builtin_memcpy(&flow->tuple.saddr, &ip->saddr, sizeof(flow->tuple.saddr));
+	__builtin_memcpy(&flow->tuple.daddr, &ip->daddr, sizeof(flow->tuple.daddr));
 	flow->packet.hop_limit = ip->hop_limit;
 	frame->traffic = ip->priority << 4 | ip->flow_lbl[0] >> 4;
 	frame->is_padded = ETH_HLEN + sizeof(*ip) + length != frame->length;
-	if (flow->t.proto != IPPROTO_TCP && flow->t.proto != IPPROTO_UDP)
+	if (flow->tuple.proto != IPPROTO_TCP && flow->tuple.proto != IPPROTO_UDP)
 		return false;
 	return pc_xdp_parse_l4(ip + 1, end, flow, frame, length);
 }

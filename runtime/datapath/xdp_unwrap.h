@@ -9,18 +9,19 @@
 /* Whether the outer headers are those of the tunnel between nodes. */
 static __always_inline bool pc_xdp_is_tunnelled(const struct pc_flow *outer)
 {
-	return outer->t.proto == IPPROTO_UDP && outer->t.dport == bpf_htons(PC_VXLAN_PORT) &&
-	       pc_is_own_node(outer->t.family, &outer->t.daddr);
+	return outer->tuple.proto == IPPROTO_UDP &&
+	       outer->tuple.dport == bpf_htons(PC_VXLAN_PORT) &&
+	       pc_is_own_node(outer->tuple.family, &outer->tuple.daddr);
 }
 
 /* From a node, by the device that leads to that node: the check of a strict reverse path filter. */
 static __always_inline __u32 pc_xdp_sender(struct xdp_md *ctx, const struct pc_flow *outer)
 {
-	const __u32 *number = pc_node_at(outer->t.family, &outer->t.saddr);
+	const __u32 *number = pc_node_at(outer->tuple.family, &outer->tuple.saddr);
 	struct bpf_fib_lookup fib = {};
 
 	if (!number || !*number ||
-	    !pc_xdp_route(ctx, &fib, outer->t.family, 0, &outer->t.saddr, 0) ||
+	    !pc_xdp_route(ctx, &fib, outer->tuple.family, 0, &outer->tuple.saddr, 0) ||
 	    fib.ifindex != ctx->ingress_ifindex)
 		return 0;
 	return *number;
@@ -45,7 +46,7 @@ static __always_inline int pc_xdp_to_client(struct xdp_md *ctx, const struct pc_
 	struct ethhdr *eth = (void *)(long)ctx->data;
 	const void *end = (void *)(long)ctx->data_end;
 
-	if ((void *)(eth + 1) > end || !pc_xdp_take_hop(flow->t.family, eth + 1, end))
+	if ((void *)(eth + 1) > end || !pc_xdp_take_hop(flow->tuple.family, eth + 1, end))
 		return XDP_DROP; /* all of the frame was there before */
 	__builtin_memcpy(eth->h_dest, fib->dmac, sizeof(eth->h_dest));
 	__builtin_memcpy(eth->h_source, fib->smac, sizeof(eth->h_source));
@@ -66,7 +67,7 @@ static __always_inline int pc_xdp_answer(struct xdp_md *ctx, const struct pc_xdp
 
 	if (external->is_padded || (external->traffic & PC_XDP_ECN) == PC_XDP_ECN)
 		return XDP_PASS; /* congestion mark: the kernel applies it to the inner packet */
-	if (outer->t.family == PC_IPV4) {
+	if (outer->tuple.family == PC_IPV4) {
 		headers = PC_OUTER4;
 		is_inside = pc_xdp_inside(data, end, PC_OUTER4, &flow, &frame);
 	} else {
@@ -78,10 +79,10 @@ static __always_inline int pc_xdp_answer(struct xdp_md *ctx, const struct pc_xdp
 	sender = pc_xdp_sender(ctx, outer);
 	if (!sender || !pc_is_same_node(flow.action.node, sender))
 		return XDP_PASS;
-	fib.l4_protocol = flow.t.proto;
-	fib.sport = flow.t.sport;
-	fib.dport = flow.t.dport;
-	if (!pc_xdp_route(ctx, &fib, flow.t.family, &flow.t.saddr, &flow.t.daddr,
+	fib.l4_protocol = flow.tuple.proto;
+	fib.sport = flow.tuple.sport;
+	fib.dport = flow.tuple.dport;
+	if (!pc_xdp_route(ctx, &fib, flow.tuple.family, &flow.tuple.saddr, &flow.tuple.daddr,
 			  frame.length - ETH_HLEN) ||
 	    !pc_xdp_by(ctx, here, fib.ifindex) || bpf_xdp_adjust_head(ctx, headers))
 		return XDP_PASS;

@@ -31,7 +31,7 @@ static __always_inline void *pc_xdp_make_room(struct xdp_md *ctx, const struct p
 	end = (void *)(long)ctx->data_end;
 	*then = XDP_DROP; /* all of the frame was there before */
 	if ((void *)eth + room + ETH_HLEN > end ||
-	    !pc_xdp_take_hop(flow->t.family, (void *)eth + room + ETH_HLEN, end))
+	    !pc_xdp_take_hop(flow->tuple.family, (void *)eth + room + ETH_HLEN, end))
 		return 0;
 	*then = XDP_TX;
 	__builtin_memcpy(eth->h_dest, fib->dmac, sizeof(eth->h_dest));
@@ -46,7 +46,7 @@ static __always_inline void pc_xdp_put_vxlan(struct udphdr *udp, const struct pc
 {
 	struct pc_vxlan *vxlan = (void *)(udp + 1);
 
-	udp->source = pc_xdp_sender_port(&flow->t);
+	udp->source = pc_xdp_sender_port(&flow->tuple);
 	udp->dest = bpf_htons(PC_VXLAN_PORT);
 	udp->len = bpf_htons(length);
 	udp->check = 0;
@@ -110,7 +110,7 @@ static __always_inline int pc_xdp_wrap6(struct xdp_md *ctx, const struct pc_flow
 	pc_xdp_put_vxlan(udp, flow, length);
 	check = ~pc_xdp_fold(
 	    pc_xdp_pseudo(&ends, length) +
-	    pc_xdp_outer_sum(udp, (void *)(long)ctx->data_end, flow->t.family, way->pseudo));
+	    pc_xdp_outer_sum(udp, (void *)(long)ctx->data_end, flow->tuple.family, way->pseudo));
 	udp->check = check ? check : 0xffff;
 	return then;
 }
@@ -124,7 +124,7 @@ static __always_inline int pc_xdp_request(struct xdp_md *ctx, const struct pc_xd
 	struct pc_xdp_way way = {.pseudo = frame->pseudo, .traffic = frame->traffic};
 	const struct pc_xdp_uplink *there;
 	struct bpf_fib_lookup fib = {};
-	const struct pc_node_end *node;
+	const struct pc_vtep *node;
 	int then;
 
 	if (flow->packet.hop_limit <= 1 || !pc_xdp_known(flow, false) || !external ||
@@ -132,14 +132,14 @@ static __always_inline int pc_xdp_request(struct xdp_md *ctx, const struct pc_xd
 	    bpf_check_mtu(ctx, external->tunnel, &mtu, 0, 0) != BPF_MTU_CHK_RET_SUCCESS)
 		return XDP_PASS;
 	node = pc_node_of(flow->action.node);
-	if (!node || (node->end_family == PC_IPV6 && (frame->is_padded || !frame->is_summed)))
+	if (!node || (node->vtep_family == PC_IPV6 && (frame->is_padded || !frame->is_summed)))
 		return XDP_PASS;
-	way.family = node->end_family;
-	way.to = &node->end;
+	way.family = node->vtep_family;
+	way.to = &node->vtep;
 	length += (way.family == PC_IPV4 ? PC_OUTER4 : PC_OUTER6) - ETH_HLEN;
 	fib.l4_protocol = IPPROTO_UDP;
 	fib.dport = bpf_htons(PC_VXLAN_PORT);
-	fib.sport = pc_xdp_sender_port(&flow->t);
+	fib.sport = pc_xdp_sender_port(&flow->tuple);
 	if (!pc_xdp_route(ctx, &fib, way.family, 0, way.to, length))
 		return XDP_PASS;
 	there = pc_xdp_by(ctx, here, fib.ifindex);

@@ -12,7 +12,7 @@ from pathlib import Path
 from policyc.runtime.kernel import rtnetlink
 from policyc.runtime.undo import Undo
 
-ROLES = ("tunnel", "detour", "route")
+ROLES = ("tunnel", "reassembly", "route")
 """Roles of attachments whose device is up only while its hook is attached."""
 SERVICE_ROUTE, SERVICE_ROUTE_FAR = "policyc-svc", "policyc-svc-far"
 """The two ends of the veth of `--service-cidr` (services/route.py)."""

@@ -31,9 +31,9 @@ from policyc.runtime.maps.settings import FragmentDevice
 from policyc.runtime.undo import Undo
 
 NAME = "policyc-frag"
-COUNTS = "pc_detoured"
+COUNTS = "pc_reasm_counts"
 _FAR = "far"
-_NEAR_MAC, _FAR_MAC = "02:70:63:00:00:01", "02:70:63:00:00:02"  # PC_DETOUR_MAC; on no other wire
+_NEAR_MAC, _FAR_MAC = "02:70:63:00:00:01", "02:70:63:00:00:02"  # PC_REASM_MAC; on no other wire
 _GATEWAYS = {4: "169.254.255.1", 6: "fe80::1"}
 _MTU = 65535
 _PURPOSE = "reassembly"

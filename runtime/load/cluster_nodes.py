@@ -15,7 +15,7 @@ from policyc.runtime.endpoints.endpoints import (
 )
 from policyc.runtime.errors import InputError
 from policyc.runtime.kernel.pins import Pins
-from policyc.runtime.maps.nodes import ExternalSettings, NodeEnds, NodeNumbers
+from policyc.runtime.maps.nodes import ExternalSettings, NodeNumbers, Vteps
 from policyc.runtime.undo import Undo
 
 _WAYS: Mapping[ReturnPath, int] = {"tunnel": 0, "dsr": 1}  # enum pc_return_path
@@ -64,7 +64,7 @@ class Nodes:
 
     def write(self, undo: Undo) -> None:
         """Add them; those of the load before stay until `forget_others`."""
-        with NodeEnds(self._pins) as ends:
+        with Vteps(self._pins) as ends:
             for node in self._others:
                 end = _end(node)
                 for address in node.addresses:
@@ -83,10 +83,10 @@ class Nodes:
         undo: Undo,
         marks: int = 0,
     ) -> None:
-        """Where packets are handed over (an ifindex; 0 for nowhere), and how answers go back.
+        """Write this node's tunnel device (0: none), default return path, uplinks and routing marks.
 
-        `past_stack` are the uplinks by which pods' packets may leave past the host's stack, but for
-        those of connections to which the host gives one of `marks`.
+        Packets of pods may take the fast path by the uplinks `past_stack`. A connection that the
+        host marks with one of `marks` takes the stack path.
         """
         with ExternalSettings(self._pins) as settings:
             most = settings.most_uplinks
@@ -103,9 +103,9 @@ class Nodes:
             there = numbers.numbers()
             for key in there.keys() - set(map(numbers.key_of, self._numbers)):
                 numbers.delete(key)
-        with NodeEnds(self._pins) as ends:
+        with Vteps(self._pins) as vteps:
             for number in set(there.values()) - set(self._numbers.values()):
-                ends.put(ends.number_key(number), ends.unused)
+                vteps.put(vteps.number_key(number), vteps.unused)
 
 
 def _places(before: Sequence[int], devices: Collection[int]) -> list[int]:

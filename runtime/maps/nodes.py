@@ -26,18 +26,18 @@ class NodeNumbers(PinnedMap):
         return number.to_bytes(self.info.value_size, sys.byteorder)
 
 
-class NodeEnds(PinnedMap):
-    """pc_node_ends: by number, an address of another node, and where it receives forwarded packets."""
+class Vteps(PinnedMap):
+    """pc_vteps: by number, an address of another node, and its tunnel endpoint (VTEP)."""
 
-    NAME = "pc_node_ends"
+    NAME = "pc_vteps"
 
-    def value_of(self, address: Address, receiver: Address, number: int) -> bytes:
-        """`receiver` is the node's address for forwarded packets, and `number` that address's number."""
+    def value_of(self, address: Address, vtep: Address, number: int) -> bytes:
+        """The value for a node's address: the node's VTEP, and the number of the VTEP's address."""
         return self.value.pack(
             addr=packed(address),
-            end=packed(receiver),
-            end_family=receiver.version,
-            end_number=number,
+            vtep=packed(vtep),
+            vtep_family=vtep.version,
+            vtep_number=number,
         )
 
     @property
@@ -58,7 +58,7 @@ class ExternalSettings(SingleEntry):
 
     def fast_path_uplinks(self) -> tuple[int, ...]:
         """The devices of the fast path, at the places that connections name; 0: a free place."""
-        return self.value.numbers(self.entry, "past")
+        return self.value.numbers(self.entry, "fast_path_uplink")
 
     def value_of(
         self,
@@ -69,13 +69,17 @@ class ExternalSettings(SingleEntry):
         own: Sequence[Address],
         marks: int,
     ) -> bytes:
-        """The arguments are those of the fields, in order; `own` are addresses of this node."""
+        """The value for devices, addresses and routing marks of this node.
+
+        `tunnel`, `uplinks` and `fast_path` are ifindexes. `own` are addresses of this node: the first of
+        each family is stored. `marks` has a bit for each mark bit that a routing rule reads.
+        """
         first = {address.version: packed(address) for address in reversed(own)}
         return self.value.pack(
             tunnel=tunnel,
             return_path=return_path,
             uplink=uplinks,
-            past=fast_path,
+            fast_path_uplink=fast_path,
             own4=first.get(4, bytes(16)),
             own6=first.get(6, bytes(16)),
             marks=marks,

@@ -40,9 +40,9 @@ class OwnDeviceSetting(SingleEntry):
 
 
 class FragmentDevice(OwnDeviceSetting):
-    """pc_detour_to: where fragments that arrive before their first one go."""
+    """pc_reasm_device: where fragments that arrive before their first one go."""
 
-    NAME = "pc_detour_to"
+    NAME = "pc_reasm_device"
 
 
 class ServiceRouteDevice(OwnDeviceSetting):

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """An event as the policy program writes it (datapath/events.h), and with names for people."""
 
-import struct
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
+from policyc.runtime.kernel.layout import StructLayout
 from policyc.runtime.observe.status import (
     place_of,
     rules_by_id,
@@ -16,7 +17,8 @@ from policyc.runtime.observe.status import (
 from policyc.runtime.state import Generation
 
 SCHEMA = "policyc.dev/node-event/v1"
-_RECORD = struct.Struct("=Q5I16s16s16s2s2s2sH4B")
+RECORD = "pc_event"
+"""The struct of a record. A ring buffer has no BTF types: the BTF of pc_event_count has its layout."""
 _EGRESS, _INGRESS, _AGAIN, _REPLY, _SERVICE = 1, 2, 4, 8, 16
 _PROTOCOLS = {1: "ICMP", 6: "TCP", 17: "UDP", 58: "ICMPv6", 132: "SCTP"}
 _WITH_PORTS = ("TCP", "UDP", "SCTP")
@@ -70,9 +72,10 @@ class Event:
 
 
 class Reader:
-    """Decodes the records of one generation."""
+    """Decodes the records of one generation, whose programs write them in this layout."""
 
-    def __init__(self, generation: Generation) -> None:
+    def __init__(self, generation: Generation, layout: StructLayout) -> None:
+        self._layout = layout
         self._rules = rules_by_id(generation)
         self._names = {each.id: each.title for each in generation.endpoints}
         self._reasons = {value: name for name, value in generation.drop_reasons.items()}
@@ -80,32 +83,32 @@ class Reader:
 
     def event(self, record: bytes) -> Event:
         """Decode one record, with names."""
-        parts = _RECORD.unpack(record)
-        at, epoch, egress_rule, ingress_rule, src, dst, saddr, daddr, service = parts[:9]
-        sport, dport, service_port, icmp, family, proto, reason, flags = parts[9:]
+        number, raw = partial(self._layout.number, record), partial(self._layout.raw, record)
+        family, proto, flags = number("family"), number("proto"), number("flags")
+        reason, icmp = number("reason"), number("icmp")
         protocol = _PROTOCOLS.get(proto, f"protocol {proto}")
         has_ports, is_icmp = protocol in _WITH_PORTS, protocol in ("ICMP", "ICMPv6")
         is_service = bool(flags & _SERVICE)
         return Event(
-            time=_shown_time(at + self._clock_ns),
-            epoch=epoch,
+            time=_shown_time(number("time") + self._clock_ns),
+            epoch=number("epoch"),
             verdict="denied" if reason else "allowed",
             reason=_reason(self._reasons.get(reason, str(reason))) if reason else "",
             protocol=protocol,
-            source=self._names.get(src, ""),
-            source_address=_address(saddr, family),
-            source_port=_port(sport) if has_ports else None,
-            destination=self._names.get(dst, ""),
-            destination_address=_address(daddr, family),
-            destination_port=_port(dport) if has_ports else None,
+            source=self._names.get(number("src"), ""),
+            source_address=_address(raw("saddr"), family),
+            source_port=number("sport") if has_ports else None,
+            destination=self._names.get(number("dst"), ""),
+            destination_address=_address(raw("daddr"), family),
+            destination_port=number("dport") if has_ports else None,
             icmp_type=icmp >> 8 if is_icmp else None,
             icmp_code=icmp & 0xFF if is_icmp else None,
-            service_address=_address(service, family) if is_service else None,
-            service_port=_port(service_port) if is_service else None,
+            service_address=_address(raw("service"), family) if is_service else None,
+            service_port=number("service_port") if is_service else None,
             again=bool(flags & _AGAIN),
             by_reply=bool(flags & _REPLY),
-            egress=self._end(egress_rule) if flags & _EGRESS else None,
-            ingress=self._end(ingress_rule) if flags & _INGRESS else None,
+            egress=self._end(number("egress_rule")) if flags & _EGRESS else None,
+            ingress=self._end(number("ingress_rule")) if flags & _INGRESS else None,
         )
 
     def _end(self, ident: int) -> EndSaid:
@@ -122,10 +125,6 @@ class Reader:
 
 def _address(raw: bytes, family: int) -> str:
     return str(IPv4Address(raw[:4]) if family == 4 else IPv6Address(raw))
-
-
-def _port(raw: bytes) -> int:
-    return int.from_bytes(raw, "big")
 
 
 def _reason(name: str) -> str:

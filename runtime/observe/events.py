@@ -20,6 +20,7 @@ from policyc.runtime.kernel import (
     bpf_syscall,
     host,
 )
+from policyc.runtime.kernel.btf import Btf
 from policyc.runtime.kernel.per_cpu import per_cpu_sums
 from policyc.runtime.kernel.pins import (
     DEFAULT_ROOT,
@@ -27,6 +28,7 @@ from policyc.runtime.kernel.pins import (
 )
 from policyc.runtime.kernel.ring_buffer import RingBuffer
 from policyc.runtime.observe.event_records import (
+    RECORD,
     SCHEMA,
     Event,
     Reader,
@@ -84,11 +86,10 @@ def read_events(
             wait = 0 if is_last else _wait(until)
             is_replaced = switch.read(where.map("pc_state")).epoch != at.epoch
             most = _PORTION if left is None else min(left, _PORTION)
-            records = at.ring.poll(wait, most)
-            for record in records:
-                yield at.reader.event(record)
-            left = None if left is None else left - len(records)
-            if left != 0 and len(records) == most:
+            found = at.poll(wait, most)
+            yield from found
+            left = None if left is None else left - len(found)
+            if left != 0 and len(found) == most:
                 continue  # more may wait
             lost = at.newly_lost()
             if lost is not None:
@@ -121,9 +122,14 @@ class _Reading:
 
     epoch: int
     ring: RingBuffer | _NoRing
-    reader: Reader
+    reader: Reader | None  # None: no events
     counts: Path | None
     said: Lost = Lost(0, 0)
+
+    def poll(self, timeout_ms: int, most: int) -> list[Event]:
+        """At most `most` events; waits for the first."""
+        records = self.ring.poll(timeout_ms, most)
+        return [self.reader.event(record) for record in records] if self.reader else []
 
     def newly_lost(self) -> Lost | None:
         """The events lost since the last call."""
@@ -149,14 +155,15 @@ def _opened(where: Pins, state: StateDir, held: ExitStack) -> _Reading:
         if epoch == 0 or generation is None:
             raise HostError("nothing is loaded here", "policyc node load")
         folder = where.generation(epoch)
-        reader = Reader(generation)
         try:
             with bpf_syscall.obj_get(folder / RING) as fd:
                 ring = held.enter_context(RingBuffer(fd))
+            with bpf_syscall.obj_get(folder / COUNT) as fd:
+                reader = Reader(generation, Btf.of_map(fd).struct(RECORD))
             return _Reading(epoch, ring, reader, folder / COUNT)
         except FileNotFoundError:
             if switch.read(where.map("pc_state")).epoch == epoch:
-                return _Reading(epoch, _NoRing(), reader, None)
+                return _Reading(epoch, _NoRing(), None, None)
 
 
 @contextmanager

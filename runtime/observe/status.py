@@ -32,7 +32,7 @@ from policyc.runtime.kernel.pins import (
     DEFAULT_ROOT,
     Pins,
 )
-from policyc.runtime.load import refusals
+from policyc.runtime.load import quotas
 from policyc.runtime.load.resources.programs import POLICY_PROGRAM
 from policyc.runtime.maps.pinned_map import MissingMapError
 from policyc.runtime.maps.xdp import XdpCounts
@@ -129,7 +129,7 @@ class NodeStatus:
     deny_devices: tuple[str, ...] = ()  # patterns of devices that are denied without an endpoint
     resets_revoked: bool = False  # senders in revoked connections get a reset
     external_cidrs: tuple[str, ...] = ()  # allowed ranges of externalIPs; empty: any
-    refused: tuple[refusals.Refusal, ...] = ()  # requests of endpoints above their quota
+    refused: tuple[quotas.FullQuota, ...] = ()  # how often their quotas were full
     in_progress: str = ""  # the present command: a key of command_lock.AT_WORK
 
     def to_json(self) -> dict[str, Any]:
@@ -232,7 +232,7 @@ def _status(where: Pins, generation: Generation, word: switch.Word, state: State
         deny_devices=generation.deny_devices,
         resets_revoked=generation.resets_revoked,
         external_cidrs=generation.external_cidrs,
-        refused=refusals.read(where, generation),
+        refused=quotas.read(where, generation),
     )
 
 
@@ -372,7 +372,7 @@ def _drops(where: Pins, generation: Generation) -> dict[str, int]:
 
 def _reassembly(where: Pins, generation: Generation) -> dict[str, int] | None:
     """Counts of fragments: sent to reassembly, returned, and above the limit."""
-    if not any(at.role == "detour" for at in generation.attachments):
+    if not any(at.role == "reassembly" for at in generation.attachments):
         return None
     counts = per_cpu_sums(where.map(reassembly.COUNTS))
     return {name: n for name, (n,) in zip(("sent", "back", "over"), counts, strict=True)}

@@ -4,7 +4,7 @@
 from tests.kernel.support.node_under_test import NodeUnderTest
 
 
-def refusals(node: NodeUnderTest) -> dict[tuple[str, str], int]:
+def full_quotas(node: NodeUnderTest) -> dict[tuple[str, str], int]:
     found = node.status()
     assert found
     return {(each.endpoint, each.what): each.times for each in found.refused}

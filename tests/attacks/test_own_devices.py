@@ -171,7 +171,7 @@ def test_a_device_that_lost_its_hook_is_down_until_it_has_one(
     """It also stays down when the load that would attach the hook fails."""
     load(lab, bundle, with_devices=True)
     for pin in (lab.bpffs("a") / "links").iterdir():
-        if pin.name.endswith(("tunnel", "detour", "route")):
+        if pin.name.endswith(("tunnel", "reassembly", "route")):
             pin.unlink()  # the last that holds the link
     with monkeypatch.context() as patch:
         patch.setattr("policyc.runtime.switch.store", _fail)

@@ -10,7 +10,7 @@ import pytest
 
 from policyc.runtime.kernel import bpf_syscall
 from tests.attacks.table_quotas import (
-    refusals,
+    full_quotas,
 )
 from tests.kernel.support.node_under_test import (
     LOCAL,
@@ -71,7 +71,7 @@ def test_one_pod_gets_at_most_half_of_the_snat_ports_towards_one_server(
     assert 0 < passed <= len(PORTS) // 2
     n_free = sum(leave(tcp(port, 80, SYN), "b") for port in range(1024, 1024 + 16))
     assert n_free == 16, "the other half of the ports is free for other pods"
-    assert refusals(node)["shop/a", "connection without a SNAT port"] > 0
+    assert full_quotas(node)["shop/a", "connection without a SNAT port"] > 0
 
 
 @families
@@ -105,4 +105,4 @@ def test_a_flood_from_one_pod_evicts_no_entry_of_another_pod(
     for port, to in ends:
         expected = answered(udp(to, 20000 + port), family, B)
         assert node.comes_in(answer(udp(to, wire[port]), family)) == expected
-    assert refusals(node)["shop/a", "connection without a SNAT port"] > 0
+    assert full_quotas(node)["shop/a", "connection without a SNAT port"] > 0

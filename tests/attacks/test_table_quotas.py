@@ -13,7 +13,7 @@ import pytest
 
 from policyc.runtime.kernel import bpf_syscall
 from tests.attacks.table_quotas import (
-    refusals,
+    full_quotas,
 )
 from tests.kernel.support.fragment_frames import (
     first,
@@ -187,7 +187,7 @@ def test_established_connections_of_one_pod_leave_room_for_those_of_other_pods(
     assert all(wires.opens("c", "b", port) for port in ports)
     assert wires.flood("a", "b", FLOOD, two_way=False) == FLOOD
     assert all(wires.answers("b", "c", port) for port in ports)
-    found = refusals(wires.node)
+    found = full_quotas(wires.node)
     assert found["shop/a", "established connection not kept"] > 0
     assert found["shop/a", "new connection gave its place"] > 0
     assert not any(endpoint == "shop/c" for endpoint, _ in found)
@@ -216,7 +216,7 @@ def test_a_flood_is_charged_to_its_sender_and_not_to_the_server(wires: Wires, fa
     assert wires.flood("a", "b", FLOOD, two_way=False) == FLOOD
     load(wires.node, ("b", "c"))
     assert all(wires.answers("c", "b", port) for port in ports)
-    assert not any(endpoint == "shop/b" for endpoint, _ in refusals(wires.node))
+    assert not any(endpoint == "shop/b" for endpoint, _ in full_quotas(wires.node))
 
 
 @families
@@ -232,7 +232,7 @@ def test_a_flood_from_an_external_client_ends_no_handshake_of_a_pod(
     assert wires.used("pc_ct{}_new") <= N_NEW // 2 + len(ports)
     for port in ports:
         assert wires.sends("b", wires.frame(B, C, tcp(80, port, SYN | ACK)))
-    assert {endpoint for endpoint, _ in refusals(wires.node)} == {"external clients"}
+    assert {endpoint for endpoint, _ in full_quotas(wires.node)} == {"external clients"}
 
 
 @families
@@ -263,7 +263,7 @@ def test_a_full_quota_ends_the_pods_own_idle_connections_first(wires: Wires, fam
     assert wires.flood("a", "b", N_NEW, two_way=False) == N_NEW
     assert all(wires.answers("b", "a", port) for port in ports)
     assert wires.used("pc_ct{}") <= kept
-    assert refusals(wires.node)["shop/a", "idle connection gave its place"] > 0
+    assert full_quotas(wires.node)["shop/a", "idle connection gave its place"] > 0
 
 
 @families
@@ -277,4 +277,4 @@ def test_first_fragments_of_one_pod_leave_room_for_those_of_other_pods(
     assert sum(wires.sends("a", first(A, B, family, ident)) for ident in range(flood)) == flood
     for ident in idents:
         assert wires.sends("c", later(C, B, family, ident))
-    assert refusals(wires.node)["shop/a", "datagram in fragments gave its place"] > 0
+    assert full_quotas(wires.node)["shop/a", "datagram in fragments gave its place"] > 0

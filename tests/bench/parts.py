@@ -22,8 +22,8 @@ NEW = "new TCP", "new Service TCP"
 PARTS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     "whether a checksum is left to the device": (
         "from_pod.h",
-        "flow->packet.partial = pc_partial_of(skb, flow);",
-        "flow->packet.partial = PC_PARTIAL_NOT;",
+        "flow->packet.csum_partial = pc_csum_partial_of(skb, flow);",
+        "flow->packet.csum_partial = PC_PARTIAL_NONE;",
         KNOWN,
     ),
     "the receiver's MTU": (
@@ -54,7 +54,7 @@ PARTS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     ),
     "the policy program, and the entries in the connections' tables": (
         "from_pod.h",
-        "\treturn pc_ask_new(skb, flow, slot);",
+        "\treturn pc_ask_new(skb, flow, state);",
         "\treturn PC_PASS;",
         NEW,
     ),
@@ -66,14 +66,14 @@ PARTS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     ),
     "an endpoint of the Service by chance": (
         "service_pick.h",
-        "n = bpf_get_prandom_u32() % part->count;",
+        "n = bpf_get_prandom_u32() % pool->count;",
         "n = 0;",
         ("new Service TCP",),
     ),
     "whether the client's port is free there": (
         "service_pick.h",
         "has_port = pc_service_port(flow);",
-        "has_port = flow->t.sport;",
+        "has_port = flow->tuple.sport;",
         ("new Service TCP",),
     ),
 }

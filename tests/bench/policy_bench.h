@@ -73,10 +73,10 @@ static __always_inline struct pc_flow *bench_next(void)
 		if (line)
 			state->sum += line->word[0];
 	}
-	flow->t.family = next->family;
-	flow->t.proto = next->proto;
-	flow->t.dport = next->port;
-	flow->t.daddr = next->address;
+	flow->tuple.family = next->family;
+	flow->tuple.proto = next->proto;
+	flow->tuple.dport = next->port;
+	flow->tuple.daddr = next->address;
 	flow->src.id = next->subject;
 	flow->src.ifindex = 1;
 	flow->dst.id = next->peer;
@@ -90,7 +90,7 @@ int b_fetch(struct __sk_buff *skb)
 	struct pc_flow *flow = bench_next();
 
 	(void)skb;
-	return flow ? (flow->t.dport & 1) + 1 : 0;
+	return flow ? (flow->tuple.dport & 1) + 1 : 0;
 }
 
 SEC("tc")

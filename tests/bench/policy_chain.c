@@ -51,9 +51,9 @@ static __always_inline int ask(struct __sk_buff *skb, __u32 slot)
 	given = bpf_map_lookup_elem(&l_flow, &zero);
 	if (!flow || !given)
 		return 0;
-	given->wire = flow->t.daddr.word[0];
+	given->wire = flow->tuple.daddr.word[0];
 	given->address = bpf_ntohl(given->wire);
-	given->service = flow->t.proto << 16 | bpf_ntohs(flow->t.dport);
+	given->service = flow->tuple.proto << 16 | bpf_ntohs(flow->tuple.dport);
 	bpf_tail_call(skb, &l_chains, slot);
 	return 0;
 }

@@ -45,11 +45,11 @@ int b_verdict(struct __sk_buff *skb)
 	(void)skb;
 	if (!flow)
 		return 0;
-	who.address = flow->t.daddr.word[0];
+	who.address = flow->tuple.daddr.word[0];
 	identity = bpf_map_lookup_elem(&g_identity, &who);
 	what.identity = identity ? *identity : 0;
-	what.proto = flow->t.proto;
-	what.port = flow->t.dport;
+	what.proto = flow->tuple.proto;
+	what.port = flow->tuple.dport;
 	if (what.identity && bpf_map_lookup_elem(&g_allowed, &what))
 		return 1;
 	what.identity = 0;

@@ -31,6 +31,6 @@ int b_looked_up(struct __sk_buff *skb)
 
 	if (!flow)
 		return 0;
-	pc_endpoint_at(flow->t.family, &flow->t.daddr, &flow->dst);
+	pc_endpoint_at(flow->tuple.family, &flow->tuple.daddr, &flow->dst);
 	return answer(skb, flow);
 }

@@ -54,7 +54,10 @@ class ConnectionClaims:
         field, domain = self.runs.field, self.runs.domain
         whole = 128
         size = 32 if "4" in deed.map else whole
-        source, own = field("t.saddr"), (field("t.sport"), field("t.daddr"), field("t.dport"))
+        source, own = (
+            field("tuple.saddr"),
+            (field("tuple.sport"), field("tuple.daddr"), field("tuple.dport")),
+        )
         client = (field("nat.sport"), field("nat.daddr"), field("nat.dport"))
         for sport, daddr, dport in (own, client):
             ends = [(source, sport), (daddr, dport)]
@@ -64,8 +67,8 @@ class ConnectionClaims:
                     (domain.extract(other, 0, size, whole), size),
                     (one_port, 16),
                     (other_port, 16),
-                    (field("t.proto"), 8),
-                    (field("t.sub"), 8),
+                    (field("tuple.proto"), 8),
+                    (field("tuple.sub"), 8),
                     (0, 16),
                 ]
                 yield domain.concat(parts), sum(width for _, width in parts)

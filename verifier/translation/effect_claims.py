@@ -19,7 +19,7 @@ from policyc.verifier.translation.words import Words
 
 EVENTS, EVENT_COUNT, EVENT_PACES = "pc_events", "pc_event_count", "pc_event_paces"
 LIMITS = ("pc_limits", "pc_limits_out")
-REFUSED = "pc_refused"
+REFUSED = "pc_quota_full"
 OF_EFFECTS = (*LIMITS, EVENTS, EVENT_COUNT, EVENT_PACES, REFUSED)
 EVENT_PLACES = {"egress_rule": 12, "ingress_rule": 16, "src": 20, "dst": 24}
 """The size of struct pc_event: the object has no type of its ring buffer."""

@@ -32,13 +32,13 @@ class Case:
 def all_flows(runs: PolicyRuns, numbers: Sequence[int]) -> Case:
     """All flows; in the cases each distinguished protocol number is a case of its own."""
     families = [_of_family(runs, version, numbers) for version in FAMILIES]
-    neither = _none_of(runs, runs.field("t.family"), FAMILIES)
+    neither = _none_of(runs, runs.field("tuple.family"), FAMILIES)
     return Case("all flows", parts=(*families, Case("neither IPv4 nor IPv6", *neither)))
 
 
 def _of_family(runs: PolicyRuns, version: int, numbers: Sequence[int]) -> Case:
-    number = runs.field("t.proto")
-    known = _is(runs.field("t.family"), version)
+    number = runs.field("tuple.proto")
+    known = _is(runs.field("tuple.family"), version)
     title = f"IPv{version}"
     parts = [Case(f"{title}, protocol {each}", (*known, *_is(number, each))) for each in numbers]
     others, facts = _none_of(runs, number, numbers)

@@ -66,12 +66,12 @@ class PolicyRuns:
         return Flow(
             src=self.field("src.id"),
             dst=self.field("dst.id"),
-            family=self._word("t.family", 8),
-            number=self._word("t.proto", 8),
-            port=self.domain.zero_extend(self.domain.swap(self.field("t.dport"), 16), 16, 32),
+            family=self._word("tuple.family", 8),
+            number=self._word("tuple.proto", 8),
+            port=self.domain.zero_extend(self.domain.swap(self.field("tuple.dport"), 16), 16, 32),
             icmp=self._word("packet.icmp", 16),
-            saddr=self._address("t.saddr"),
-            daddr=self._address("t.daddr"),
+            saddr=self._address("tuple.saddr"),
+            daddr=self._address("tuple.daddr"),
         )
 
     def _word(self, path: str, width: int) -> Bits:

@@ -28,7 +28,7 @@ ON_REVOKED = "pc_on_revoked"
 """The map whose one program resets a connection; runtime/datapath/policy_run.h."""
 WITH_OPENING = (6, 132)
 """TCP and SCTP."""
-SWAPPED = (("t.saddr", "t.daddr"), ("t.sport", "t.dport"), ("src", "dst"))
+SWAPPED = (("tuple.saddr", "tuple.daddr"), ("tuple.sport", "tuple.dport"), ("src", "dst"))
 ICMP = {4: 1, 6: 58}
 """The protocol number of ICMP by family."""
 ECHO = {4: 8 << 8, 6: 128 << 8}
@@ -77,7 +77,7 @@ class TailCallClaims:
         )
         is_unknown = domain.equal(rule, FAIL_CLOSED_RULE, 32)
         yield Claim("it resets what the policy does not know", domain.both(guard, is_unknown))
-        proto = self.runs.field("t.proto")
+        proto = self.runs.field("tuple.proto")
         has_opening = domain.any_of(domain.equal(proto, each, 8) for each in WITH_OPENING)
         yield Claim("it resets what is no connection", domain.both(guard, domain.no(has_opening)))
         place, size = self._place("action.reason")
@@ -117,7 +117,8 @@ class TailCallClaims:
         at, size = self._place("packet.icmp")
         value: Bits = self.runs.field("packet.icmp")
         family, proto = (
-            domain.zero_extend(self.runs.field(name), 8, 32) for name in ("t.family", "t.proto")
+            domain.zero_extend(self.runs.field(name), 8, 32)
+            for name in ("tuple.family", "tuple.proto")
         )
         is_ipv4 = words.equal(family, 4)
         is_icmp = words.equal(proto, domain.choose(is_ipv4, ICMP[4], ICMP[6], 32))

@@ -265,7 +265,8 @@ class FlowWriter:
     @cached_property
     def _places(self) -> Mapping[str, tuple[int, int]]:
         names = (
-            "t.saddr", "t.daddr", "t.sport", "t.dport", "t.family", "t.proto", "src.id", "dst.id",
+            "tuple.saddr", "tuple.daddr", "tuple.sport", "tuple.dport", "tuple.family",
+            "tuple.proto", "src.id", "dst.id",
             "src.ifindex", "dst.ifindex", "src.flags", "dst.flags", "now", "second", "epoch",
             "packet.icmp", "packet.opens", "action.entry",
         )  # fmt: skip
@@ -283,12 +284,12 @@ class FlowWriter:
         value = flow.service.value
         has_ports = flow.service.number in (6, 17, 132)
         fields: dict[str, int | bytes] = {
-            "t.saddr": _address(flow.src, flow.family).packed.ljust(16, b"\0"),
-            "t.daddr": _address(flow.dst, flow.family).packed.ljust(16, b"\0"),
-            "t.sport": self._last & 0xFFFF,
-            "t.dport": value.to_bytes(2, "big") if has_ports else self._last >> 16,
-            "t.family": flow.family,
-            "t.proto": flow.service.number,
+            "tuple.saddr": _address(flow.src, flow.family).packed.ljust(16, b"\0"),
+            "tuple.daddr": _address(flow.dst, flow.family).packed.ljust(16, b"\0"),
+            "tuple.sport": self._last & 0xFFFF,
+            "tuple.dport": value.to_bytes(2, "big") if has_ports else self._last >> 16,
+            "tuple.family": flow.family,
+            "tuple.proto": flow.service.number,
             "src.id": src,
             "dst.id": dst,
             f"{local}.ifindex": 1,

@@ -8,7 +8,7 @@ from policyc.runtime.endpoints import endpoint_maps, pod_devices
 from policyc.runtime.endpoints.placement import Placer
 from policyc.runtime.kernel.btf import Btf
 from policyc.runtime.kernel.layout import StructLayout
-from policyc.runtime.load import refusals, seeds
+from policyc.runtime.load import quotas, seeds
 from policyc.runtime.load.resolving import Roster, assign_ids
 from policyc.runtime.load.resources.programs import FirstPacketProgram
 from policyc.runtime.load.resources.resource import Resource, Transaction
@@ -70,5 +70,5 @@ class Endpoints(Resource):
 
     def sweep(self, generation: Generation) -> None:
         """Pods that went are forgotten."""
-        refusals.forget(self.context.pins, {each.ifindex for each in generation.endpoints})
+        quotas.forget(self.context.pins, {each.ifindex for each in generation.endpoints})
         endpoint_maps.keep_only(self.context.pins, generation.endpoints, self.layout)

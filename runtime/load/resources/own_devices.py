@@ -57,7 +57,7 @@ class Reassembly(Resource):
         except HostError as error:
             at.warn(f"out-of-order fragments are dropped: {error}")
             return
-        self._made = (Attachment(reassembly.NAME, ifindex, at.kind, "detour"),)
+        self._made = (Attachment(reassembly.NAME, ifindex, at.kind, "reassembly"),)
 
     @property
     def attachments(self) -> tuple[Attachment, ...]:

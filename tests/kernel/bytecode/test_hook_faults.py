@@ -71,7 +71,7 @@ FAULTS = {
         is_connection_ended,
     ),
     "every flow is of one epoch": InHooks(
-        "generation.h", "flow->epoch = word >> 32;", "flow->epoch = 1;", is_connection_ended
+        "generation.h", "flow->epoch = state >> 32;", "flow->epoch = 1;", is_connection_ended
     ),
     "fragments of an older epoch go on": InHooks(
         "fragments.h", " || first->epoch != flow->epoch", "", is_datagram_ended

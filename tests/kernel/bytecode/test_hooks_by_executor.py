@@ -148,7 +148,7 @@ FAR = Host(NODE.mac, "192.0.2.81", "2001:db8:80::2")
 """An external IP of a Service whose endpoint is on another node."""
 NODE_2 = ("10.0.2.1", "fd00:2::1")
 HANDED = 0x70630001
-"""PC_HANDED_MARK, with the number of an address of the other node: it came out of the tunnel."""
+"""PC_FORWARDED_MARK, with the number of an address of the other node: it came out of the tunnel."""
 FLAGS = (SYN, ACK, ACK, FIN | ACK)
 Journey = Iterator[None]
 """A connection, which goes on by one packet and its answer at each step."""

@@ -303,7 +303,7 @@ def test_a_packet_of_a_changed_endpoint_or_setting_passes_to_tc(talks: Talks) ->
         ("pc_state", 0, struct.pack("=Q", word | HOSTS), both),
         ("pc_state", 0, struct.pack("=Q", word & ~SERVICES), both),
         ("pc_state", 0, bytes(8), both),
-        ("pc_node_ends", 0, bytes(40), both),
+        ("pc_vteps", 0, bytes(40), both),
         ("pc_node_nums", 0, struct.pack("=I", 99), answers),
         ("pc_external", at("pc_external", "tunnel"), bytes(4), requests),
         ("pc_xdp_uplinks", at("pc_xdp_uplink", "mac"), bytes(6), both),

@@ -151,7 +151,7 @@ def _witness(
         f"{own}.id": 1,
         f"{own}.ifindex": 5,
         f"{peer}.id": 0 if column is None else 2,
-        "t.family": family,
+        "tuple.family": family,
         "second": 100,
         "epoch": 1,
         "now": 1000,
@@ -164,7 +164,7 @@ def _witness(
     if broken.address is not None:
         bits = 32 if family == 4 else 128
         address = broken.address.to_bytes(bits // 8, "big")
-        at = read.btf.offset_of("pc_flow", "t.saddr" if is_ingress else "t.daddr")
+        at = read.btf.offset_of("pc_flow", "tuple.saddr" if is_ingress else "tuple.daddr")
         raw[at : at + len(address)] = address
     return Witness(bytes(raw), tuple(_classes(read, plan, direction, row, column or 0)))
 
@@ -177,11 +177,14 @@ def _service(key: int) -> Mapping[str, int]:
     """The members of the flow that give a service key."""
     kind, value = key >> 16, key & 0xFFFF
     if kind > Kind.ICMPV6:
-        return {"t.proto": value & 0xFF}
+        return {"tuple.proto": value & 0xFF}
     number = NUMBER_OF[Kind(kind)]
     if kind in (Kind.ICMP, Kind.ICMPV6):
-        return {"t.proto": number, "packet.icmp": value}
-    return {"t.proto": number, "t.dport": int.from_bytes(value.to_bytes(2, "big"), "little")}
+        return {"tuple.proto": number, "packet.icmp": value}
+    return {
+        "tuple.proto": number,
+        "tuple.dport": int.from_bytes(value.to_bytes(2, "big"), "little"),
+    }
 
 
 def _classes(

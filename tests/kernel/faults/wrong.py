@@ -191,8 +191,8 @@ CODE_FAULTS: tuple[CodeFault, ...] = (
     InC(
         "the branch of IPv6 looks at the source",
         "cidr6",
-        ": pc_column6_eg(&flow->t.daddr);",
-        ": pc_column6_eg(&flow->t.saddr);",
+        ": pc_column6_eg(&flow->tuple.daddr);",
+        ": pc_column6_eg(&flow->tuple.saddr);",
     ),
     InC(
         "an address is classified in the order of the wire",
@@ -213,15 +213,15 @@ CODE_FAULTS: tuple[CodeFault, ...] = (
         "the port is in the order of the wire",
         "ports-100",
         "service.h",
-        "bpf_ntohs(flow->t.dport)",
-        "flow->t.dport",
+        "bpf_ntohs(flow->tuple.dport)",
+        "flow->tuple.dport",
     ),
     InHeader(
         "the source's port in place of the destination's",
         "ports-100",
         "service.h",
-        "bpf_ntohs(flow->t.dport)",
-        "bpf_ntohs(flow->t.sport)",
+        "bpf_ntohs(flow->tuple.dport)",
+        "bpf_ntohs(flow->tuple.sport)",
     ),
     InHeader(
         "UDP is TCP",

@@ -127,7 +127,7 @@ def test_a_full_state_directory_is_reported(node: NodeUnderTest) -> None:
         subprocess.run(["umount", "-l", str(node.state_root)], check=True)
 
 
-@pytest.mark.parametrize("name", ["pc_frontends", "pc_backends", "pc_refused", "pc_ep4"])
+@pytest.mark.parametrize("name", ["pc_frontends", "pc_backends", "pc_quota_full", "pc_ep4"])
 def test_a_node_that_lost_a_map_is_partly_loaded(node: NodeUnderTest, name: str) -> None:
     node.load(node.policy())
     node.pins.map(name).unlink()

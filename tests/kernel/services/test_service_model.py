@@ -350,7 +350,7 @@ def told(model: ServiceModel, sent: Sent, seen: Packet | None) -> Packet | None:
 
 def made_by_kernel(node: NodeUnderTest, sent: Sent) -> bytes | None:
     """The packet that the kernel makes. None also where the sender gets an error
-    (test_service_refuse.py).
+    (test_service_no_endpoints.py).
     """
     frame = wire(sent.packet, sent.smac)
     if sent.came_in is None:

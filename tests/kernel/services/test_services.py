@@ -203,7 +203,7 @@ def test_every_endpoint_is_chosen(node: NodeUnderTest) -> None:
 def test_a_service_without_endpoints_is_counted(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "world", ANY), services=web())
     for payload in (tcp(4000, PORT, SYN), tcp(4001, PORT, SYN)):
-        assert node.answered("a", to_vip(payload))[0] == REDIRECT, "test_service_refuse.py"
+        assert node.answered("a", to_vip(payload))[0] == REDIRECT, "test_service_no_endpoints.py"
     assert node.leaves("a", to_vip(tcp(4000, PORT + 1, SYN))), "a port that is not the Service's"
     assert node.drops() == {"no backend": 2}
     assert len(node.connections()) == 1

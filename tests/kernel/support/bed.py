@@ -28,7 +28,7 @@ from tests.kernel_corpus.surroundings import temporary_bpffs
 
 WIPE_OBJECT = "wipe.bpf.o"
 WIPED_BY_PROGRAM = (
-    "pc_place4", "pc_place6", "pc_place4_new", "pc_place6_new", "pc_node_ends",
+    "pc_place4", "pc_place6", "pc_place4_new", "pc_place6_new", "pc_vteps",
     "pc_snat_place", "pc_snat_frag_place", "pc_frag_place4", "pc_frag_place6",
 )  # fmt: skip
 """By wipe.bpf.c, in a hundredth of the time."""

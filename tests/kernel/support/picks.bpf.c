@@ -49,12 +49,12 @@ int k_pick(struct __sk_buff *skb)
 	if (!query || !answer)
 		return 1;
 	__builtin_memset(flow, 0, sizeof(*flow));
-	flow->t = query->t;
+	flow->tuple = query->t;
 	flow->packet.opens = 1;
 	flow->client = query->client;
 	answer->reason = pc_service_pick(skb, flow, pc_generation(flow));
 	answer->row = flow->nat.backend;
-	answer->backend = flow->t.daddr;
+	answer->backend = flow->tuple.daddr;
 	return 0;
 }
 

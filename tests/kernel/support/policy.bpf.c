@@ -45,7 +45,7 @@ static __always_inline __u32 word_of(void *cells, const struct pc_flow *flow,
 				     const struct pc_endpoint *own, const struct pc_endpoint *peer,
 				     const struct pc_addr6 *address, __u32 service)
 {
-	__u32 column = column_of(peer, address, flow->t.family);
+	__u32 column = column_of(peer, address, flow->tuple.family);
 	struct pc_class *class = bpf_map_lookup_elem(&pc_class, &own->id);
 
 	if (!class)
@@ -56,12 +56,12 @@ static __always_inline __u32 word_of(void *cells, const struct pc_flow *flow,
 
 static __always_inline __u32 pc_egress(const struct pc_flow *flow, __u32 service)
 {
-	return word_of(&pc_cells_eg, flow, &flow->src, &flow->dst, &flow->t.daddr, service);
+	return word_of(&pc_cells_eg, flow, &flow->src, &flow->dst, &flow->tuple.daddr, service);
 }
 
 static __always_inline __u32 pc_ingress(const struct pc_flow *flow, __u32 service)
 {
-	return word_of(&pc_cells_in, flow, &flow->dst, &flow->src, &flow->t.saddr, service);
+	return word_of(&pc_cells_in, flow, &flow->dst, &flow->src, &flow->tuple.saddr, service);
 }
 
 #include "policy_run.h"

@@ -20,7 +20,7 @@ WIPE(pc_place4, struct pc_place4_at)
 WIPE(pc_place6, struct pc_place6_at)
 WIPE(pc_place4_new, struct pc_place4_new_at)
 WIPE(pc_place6_new, struct pc_place6_new_at)
-WIPE(pc_node_ends, struct pc_node_end)
+WIPE(pc_vteps, struct pc_vtep)
 WIPE(pc_snat_place, struct pc_snat_place_at)
 WIPE(pc_snat_frag_place, struct pc_snat_frag_place_at)
 WIPE(pc_frag_place4, struct pc_frag_place4_at)
@@ -34,7 +34,7 @@ int wipe(struct __sk_buff *skb)
 	bpf_for_each_map_elem(&pc_place6, wipe_pc_place6, 0, 0);
 	bpf_for_each_map_elem(&pc_place4_new, wipe_pc_place4_new, 0, 0);
 	bpf_for_each_map_elem(&pc_place6_new, wipe_pc_place6_new, 0, 0);
-	bpf_for_each_map_elem(&pc_node_ends, wipe_pc_node_ends, 0, 0);
+	bpf_for_each_map_elem(&pc_vteps, wipe_pc_vteps, 0, 0);
 	bpf_for_each_map_elem(&pc_snat_place, wipe_pc_snat_place, 0, 0);
 	bpf_for_each_map_elem(&pc_snat_frag_place, wipe_pc_snat_frag_place, 0, 0);
 	bpf_for_each_map_elem(&pc_frag_place4, wipe_pc_frag_place4, 0, 0);

@@ -104,11 +104,11 @@ static __always_inline __u32 pc_ingress(const struct pc_flow *flow, __u32 servic
 		peer = pc_class_at(flow->src.id);
 		if (!peer)
 			return PC_NOTHING;
-		column = flow->t.family == PC_IPV4 ? peer->ingress_column4 : peer->ingress_column6;
+		column = flow->tuple.family == PC_IPV4 ? peer->ingress_column4 : peer->ingress_column6;
 	} else {
-		column = flow->t.family == PC_IPV4
-			     ? pc_column4_in(flow->t.saddr.word[0])
-			     : pc_column6_in(&flow->t.saddr);
+		column = flow->tuple.family == PC_IPV4
+			     ? pc_column4_in(flow->tuple.saddr.word[0])
+			     : pc_column6_in(&flow->tuple.saddr);
 	}
 	word = pc_dense(&pc_cells_in, 128, 192, own->ingress_row, column);
 	return pc_verdict_of(word, service);

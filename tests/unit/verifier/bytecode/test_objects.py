@@ -82,7 +82,7 @@ def test_members_are_found_by_path() -> None:
     btf = read_object(prebuilt("hooks.bpf.o")).btf
     src, ident = btf.place("pc_flow", "src"), btf.place("pc_endpoint", "flags")
     assert btf.offset_of("pc_flow", "src.flags") == src.offset + ident.offset
-    words = [btf.offset_of("pc_flow", f"t.daddr.word[{i}]") for i in range(4)]
+    words = [btf.offset_of("pc_flow", f"tuple.daddr.word[{i}]") for i in range(4)]
     assert [each - words[0] for each in words] == [0, 4, 8, 12]
     assert btf.place("pc_ct", "src.nat.backend").size == 4, "through a union without a name"
 
@@ -93,7 +93,7 @@ def test_members_are_found_by_path() -> None:
         ("pc_flow", "nothing"),
         ("pc_flow", "src.nothing"),
         ("pc_flow", "src..id"),
-        ("pc_flow", "t.daddr.word[4]"),
+        ("pc_flow", "tuple.daddr.word[4]"),
         ("pc_flow", "src[0]"),
         ("pc_flow", ""),
         ("no_struct", "src"),

@@ -55,7 +55,7 @@ IN_HEADERS: dict[str, tuple[str, str, str]] = {
     "another flow is left": (
         "policy_run.h",
         "flow->action.reason = pc_conclude(flow, &decision);",
-        "flow->t.dport = 0;\n\tflow->reason = pc_conclude(flow, &decision);",
+        "flow->tuple.dport = 0;\n\tflow->reason = pc_conclude(flow, &decision);",
     ),
     "the tables are changed": (
         "policy_run.h",
@@ -76,7 +76,7 @@ IN_HEADERS: dict[str, tuple[str, str, str]] = {
         "ct->egress_rule = egress_rule;\n\tct->ingress_rule = ingress_rule;",
         "ct->egress_rule = ingress_rule;\n\tct->ingress_rule = egress_rule;",
     ),
-    "SCTP is TCP": ("service.h", "return PC_SERVICE_OTHER << 16 | flow->t.proto;", "return 0;"),
+    "SCTP is TCP": ("service.h", "return PC_SERVICE_OTHER << 16 | flow->tuple.proto;", "return 0;"),
     "all leaves allow": ("policy_words.h", "PC_ALLOW 0x40000000U", "PC_ALLOW 0x80000000U"),
 }  # fmt: skip
 """What is wrong -> the header of runtime/datapath, what stands there, and what in its place."""
@@ -90,12 +90,12 @@ RESETS: dict[str, tuple[str, str]] = {
     ),
     "it resets what the policy does not know": ("rule != PC_RULE_FAIL_CLOSED", "rule != PC_RULES"),
     "it resets what is no connection": (
-        "pc_has_opening(flow->t.proto)",
-        "flow->t.proto != IPPROTO_UDP",
+        "pc_has_opening(flow->tuple.proto)",
+        "flow->tuple.proto != IPPROTO_UDP",
     ),
     "it resets another flow": (
         "bpf_tail_call(skb, &pc_on_revoked, 0);",
-        "flow->t.dport = 0, bpf_tail_call(skb, &pc_on_revoked, 0);",
+        "flow->tuple.dport = 0, bpf_tail_call(skb, &pc_on_revoked, 0);",
     ),
 }
 """The claim -> what stands in policy_run.h, and what in its place. No verdict is another one."""

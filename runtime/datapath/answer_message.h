@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* refusal.h - builds the answer to a refused packet, before any byte of the packet is written.
- * Gives pc_reset(): a reset (RFC 9293, 3.10.7.1); and pc_unreachable(): an ICMP error that says
- * "administratively prohibited" or "port unreachable" (RFC 1812, 5.2.7.1; RFC 4443, 3.1) and quotes
- * the packet.
+/* answer_message.h - builds the answer to a rejected packet, before any byte of the packet is
+ * written. Gives pc_reset(): a reset (RFC 9293, 3.10.7.1); and pc_unreachable(): an ICMP error that
+ * says "administratively prohibited" or "port unreachable" (RFC 1812, 5.2.7.1; RFC 4443, 3.1) and
+ * quotes the packet.
  */
 #pragma once
 #include "related.h"
@@ -43,7 +43,7 @@ struct pc_icmp_head {
 };
 
 /* The parts of the answer. */
-struct pc_reply {
+struct pc_answer_message {
 	struct pc_addr6 from, to;
 	union {
 		struct tcphdr tcp;
@@ -61,7 +61,7 @@ static __always_inline __be16 pc_folded(__u32 sum)
 	return ~sum;
 }
 
-static __always_inline __u32 pc_pseudo_sum(const struct pc_reply *reply)
+static __always_inline __u32 pc_pseudo_sum(const struct pc_answer_message *reply)
 {
 	struct pc_pseudo pseudo = {
 	    .from = reply->from,
@@ -78,7 +78,7 @@ static __always_inline __u32 pc_pseudo_sum(const struct pc_reply *reply)
  * nor are fragments, because the length of their segment is unknown.
  */
 static __always_inline bool pc_reset(struct __sk_buff *skb, const struct pc_flow *flow,
-				     struct pc_reply *reply)
+				     struct pc_answer_message *reply)
 {
 	struct tcphdr *out = &reply->tcp, in;
 	__u32 data;
@@ -87,10 +87,10 @@ static __always_inline bool pc_reset(struct __sk_buff *skb, const struct pc_flow
 	    in.rst)
 		return false;
 	data = flow->packet.l4 + in.doff * 4U;
-	if (in.doff < 5 || data > flow->packet.end)
+	if (in.doff < 5 || data > flow->packet.ip_end)
 		return false;
-	out->source = flow->is_reply ? flow->t.sport : flow->t.dport;
-	out->dest = flow->is_reply ? flow->t.dport : flow->t.sport;
+	out->source = flow->is_reply ? flow->tuple.sport : flow->tuple.dport;
+	out->dest = flow->is_reply ? flow->tuple.dport : flow->tuple.sport;
 	out->doff = 5;
 	out->rst = 1;
 	if (in.ack) {
@@ -98,7 +98,7 @@ static __always_inline bool pc_reset(struct __sk_buff *skb, const struct pc_flow
 	} else {
 		out->ack = 1;
 		out->ack_seq =
-		    bpf_htonl(bpf_ntohl(in.seq) + (flow->packet.end - data) + in.syn + in.fin);
+		    bpf_htonl(bpf_ntohl(in.seq) + (flow->packet.ip_end - data) + in.syn + in.fin);
 	}
 	reply->proto = IPPROTO_TCP;
 	reply->head = sizeof(*out);
@@ -120,10 +120,10 @@ static __always_inline __u32 pc_quotable(__u32 size)
 
 /* Quotes as much of the packet as fits, with zeros up to a whole word. */
 static __always_inline bool pc_quote(struct __sk_buff *skb, const struct pc_flow *flow,
-				     struct pc_quote *quote, struct pc_reply *reply)
+				     struct pc_quote *quote, struct pc_answer_message *reply)
 {
-	__u32 most = flow->t.family == PC_IPV4 ? PC_QUOTE4 : PC_QUOTE6;
-	__u32 size = flow->packet.end - ETH_HLEN;
+	__u32 most = flow->tuple.family == PC_IPV4 ? PC_QUOTE4 : PC_QUOTE6;
+	__u32 size = flow->packet.ip_end - ETH_HLEN;
 
 	if (size > most)
 		size = most;
@@ -161,9 +161,9 @@ static __always_inline __u32 pc_quote_sum(struct pc_quote *quote, __u32 size, __
 
 static __always_inline bool pc_unreachable(struct __sk_buff *skb, const struct pc_flow *flow,
 					   __u8 code, struct pc_quote *quote,
-					   struct pc_reply *reply)
+					   struct pc_answer_message *reply)
 {
-	bool is_ip4 = flow->t.family == PC_IPV4;
+	bool is_ip4 = flow->tuple.family == PC_IPV4;
 	__u32 sum = 0;
 
 	if (!pc_quote(skb, flow, quote, reply))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pc_refused (datapath/quota.h): how often an endpoint's quota was full."""
+"""pc_quota_full (datapath/quota.h): how often an endpoint's quota was full."""
 
 import sys
 from collections.abc import Iterator
@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from policyc.runtime.maps.pinned_map import PinnedMap
 
 
-class Refused(PinnedMap):
-    """A count per endpoint's device and enum pc_refusal."""
+class QuotaFull(PinnedMap):
+    """A count per endpoint's device and enum pc_quota."""
 
-    NAME = "pc_refused"
+    NAME = "pc_quota_full"
 
     def counts(self) -> Iterator[tuple[int, int, int]]:
-        """Device, enum pc_refusal, count."""
+        """Device, enum pc_quota, count."""
         for key, value in self.items():
             count = int.from_bytes(value, sys.byteorder)
             yield self.key.number(key, "device"), self.key.number(key, "what"), count

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What endpoints were refused because their quota was full (runtime/datapath/quota.h).
+"""How often the quotas of endpoints were full (runtime/datapath/quota.h).
 
 read(pins, generation)     for `node status`
 forget(pins, kept)         at a load: counts of devices that are no endpoint's any more
@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from policyc.runtime.kernel.pins import Pins
-from policyc.runtime.maps.refused import Refused
+from policyc.runtime.maps.quota_full import QuotaFull
 from policyc.runtime.state import Generation
 
 EXTERNAL, NODE = 0, 1
@@ -22,11 +22,11 @@ KINDS = {
     5: "connection without a SNAT port",
     6: "event not written",
 }
-"""enum pc_refusal, in the words of `node status`."""
+"""enum pc_quota, in the words of `node status`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class FullQuota:
     """How often an endpoint's own quota was full.
 
     `endpoint` is `namespace/name`, "this node", "external clients", or the number of a device that is no
@@ -38,21 +38,21 @@ class Refusal:
     times: int
 
 
-def read(pins: Pins, generation: Generation) -> tuple[Refusal, ...]:
-    """What was refused since the pins were made, most first."""
+def read(pins: Pins, generation: Generation) -> tuple[FullQuota, ...]:
+    """The counts since the pins were made, the largest first."""
     titles = {each.ifindex: each.title for each in generation.endpoints if each.ifindex}
     titles |= {EXTERNAL: "external clients", NODE: "this node"}
-    with Refused(pins) as refused:
+    with QuotaFull(pins) as counts:
         found = [
-            Refusal(titles.get(device, f"device {device}"), KINDS[what], times)
-            for device, what, times in refused.counts()
+            FullQuota(titles.get(device, f"device {device}"), KINDS[what], times)
+            for device, what, times in counts.counts()
         ]
     return tuple(sorted(found, key=lambda each: (-each.times, each.endpoint, each.what)))
 
 
 def forget(pins: Pins, kept: Collection[int]) -> None:
     """Forget the counts of devices other than these: the kernel gives their numbers to others."""
-    with Refused(pins) as refused:
-        for key, device in refused.devices():
+    with QuotaFull(pins) as counts:
+        for key, device in counts.devices():
             if device not in kept and device not in (EXTERNAL, NODE):
-                refused.delete(key)
+                counts.delete(key)
