@@ -85,7 +85,11 @@ class FirstPacketProgram(Resource):
         self.program.load()
 
     def write(self, generation: Generation, work: Transaction) -> None:
-        """Pin it with its maps, and fill its slot; no packet goes there before the switch."""
+        """Pin it with its maps, and fill its slot.
+
+        No packet reaches the slot before the switch. Exception: the first load takes the slot that the
+        zeroed word names, so its hooks reach the program as soon as they are attached.
+        """
         self._pin(generation.epoch, work)
         self._fill_slot(generation.slot, work)
         with Clock(self.context.pins) as rate:
