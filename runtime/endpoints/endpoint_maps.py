@@ -23,7 +23,7 @@ from policyc.runtime.endpoints.endpoint_tables import (
     LOCAL,
     NODE,
     Buffer,
-    NoRoomError,
+    TableFullError,
     laid_out,
 )
 from policyc.runtime.endpoints.local_devices import NO_DEVICE
@@ -199,7 +199,7 @@ def _laid_out(buffers: DoubleBuffer, after: Held, layout: StructLayout) -> tuple
     for _ in range(SEEDS):
         try:
             buffer = laid_out(who["pc_ep4"], who["pc_ep6"], *most, secrets.randbits(32))
-        except NoRoomError:
+        except TableFullError:
             continue
         return buffer, b"".join(records)
     raise HostError(

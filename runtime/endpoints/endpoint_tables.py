@@ -36,7 +36,7 @@ Who = Mapping[int, int]
 """Address -> id, or number of the record, with NODE or LOCAL; never 0 for the address 0."""
 
 
-class NoRoomError(Exception):
+class TableFullError(Exception):
     """The addresses do not fit into a buffer."""
 
 
@@ -63,7 +63,7 @@ class Buffer:
 
 
 def laid_out(who4: Who, who6: Who, max4: int, max6: int, seed: int) -> Buffer:
-    """A buffer with tables of at most so many lines (powers of two); NoRoomError with this seed."""
+    """A buffer with tables of at most so many lines (powers of two); TableFullError with this seed."""
     words = [0] * (NETWORKS // 64)
     for network in {address >> 8 for address in who4} | {address >> 64 for address in who6}:
         at = _bit(network)
@@ -254,7 +254,7 @@ def _table(places: type[_Places], who: Who, max_lines: int, seed: int) -> Table:
         filling = _Filling(places(n_lines, seed))
         if filling.take(who):
             return Table(filling.packed(n_lines, who))
-    raise NoRoomError
+    raise TableFullError
 
 
 def _sizes(count: int, fullness: int, max_lines: int) -> Iterator[int]:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of Services (datapath/service_map.h, maglev.h), which exist twice: a double buffer.
 
-    frontends   address, protocol and port of a Service -> its part of the choices
-    choices     ids of backends: those that take new connections, frontend by frontend
+    frontends   address, protocol and port of a Service -> its pools: ranges of the choices
+    choices     ids of the backends that take new connections, pool after pool
     backends    endpoints of Services; shared by both buffers
-    Maglev      for each hash of a client, which choice of a frontend it gets
+    Maglev      hash of a client -> the index of a backend in the pool
 
 `FrontendFormat` and `BackendFormat` pack entries without an open map. The other classes are open maps.
 """
@@ -23,10 +23,16 @@ from policyc.runtime.kernel.layout import StructLayout
 from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.maps.pinned_map import PinnedMap
 
-LOCAL, ELSEWHERE, NODE_PORT = 1, 2, 4
-"""PC_FRONTEND_*: the flags of a frontend."""
-CLOSED, TUNNEL, DSR = 1, 2, 4
-"""PC_BACKEND_*: the bits of a backend's state."""
+LOCAL = 1
+"""PC_FRONTEND_LOCAL: external clients get endpoints of this node only."""
+ELSEWHERE = 2
+"""PC_FRONTEND_ELSEWHERE: other nodes have endpoints, so an empty pool drops, and does not reject."""
+NODE_PORT = 4
+"""PC_FRONTEND_NODE_PORT: the node's own processes also reach the frontend at loopback."""
+CLOSED = 1
+"""PC_BACKEND_CLOSED: the endpoint gets no new connections; established ones of TCP and SCTP go on."""
+TUNNEL, DSR = 2, 4
+"""PC_BACKEND_*: the return path that the Service asks for; with neither bit the load's default."""
 MARK_SIZE = 8
 """Bytes at the end of a buffer's choices that identify the writer: no packet is sent there."""
 _ID_BYTES = 4
@@ -66,8 +72,8 @@ class FrontendFormat:
         """A value; fields of struct pc_frontend that are not given are 0."""
         return self.value.pack(**fields)
 
-    def part_of(self, value: bytes) -> tuple[int, int]:
-        """The start and the number of a frontend's choices, of either kind."""
+    def pool_of(self, value: bytes) -> tuple[int, int]:
+        """The first index and the size of a frontend's two pools, which follow each other."""
         count = self.value.number(value, "count") + self.value.number(value, "local_count")
         return self.value.number(value, "first"), count
 
@@ -301,8 +307,8 @@ class MaglevTables(_MappedArray):
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """How much the tables hold, per buffer."""
+class Capacities:
+    """The number of entries that each table can hold, per buffer."""
 
     frontends: int
     backends: int

@@ -4,9 +4,9 @@
     live = Live(pins, filled, nodes)        after tables.fill() and finish()
     live.apply(world.changes())
 
-One store of a frontend's value changes it. The value names the frontend's part of pc_choices: the new
-part is written before, and the old one is free afterwards. A part is reused only after all packets that
-might read it have passed. When no new packet is sent to a removed backend, the backend loses its id.
+One store of a frontend's value changes it. The value names the frontend's range of pc_choices: the new
+range is written before, and the old one is free afterwards. A range is reused only after all packets
+that might read it have passed. A removed backend loses its id when no new packet is sent to it.
 `tables.fill` writes everything at once; both leave the same tables behind.
 """
 
@@ -35,7 +35,7 @@ class StaleError(Exception):
 
 
 class FullError(Exception):
-    """There is no contiguous room left, or this kind of change cannot be applied alone."""
+    """No free range is large enough, or this kind of change cannot be applied alone."""
 
 
 @dataclass(slots=True)
@@ -44,8 +44,8 @@ class _Held:
 
     key: bytes
     value: bytes
-    part: tuple[int, int]
-    """The start and the counts of its choices, of either kind."""
+    pools: tuple[int, int]
+    """The first index and the size of its two pools, which follow each other."""
     places: dict[bytes, int]
     """The places of its backends, by identity."""
 
@@ -66,10 +66,10 @@ class Live:
         for frontend, value in filled.wanted.frontends.items():
             self._hold(frontend, value, by_identity)
         used = set(filled.wanted.backends)
-        room = self._plan.room.backends
-        self._free_places = deque(place for place in range(room) if place not in used)
+        n_places = self._plan.capacities.backends
+        self._free_places = deque(place for place in range(n_places) if place not in used)
         self._unused = len(filled.wanted.choices)
-        self._free_parts: dict[int, list[int]] = {}
+        self._free_ranges: dict[int, list[int]] = {}
         self._resting: deque[tuple[float, tuple[int, int] | int]] = deque()
 
     def close(self) -> None:
@@ -89,7 +89,7 @@ class Live:
         found = map(self._identity, entries)
         places = {ident: by_identity[ident] for ident in found if ident in by_identity}
         key = self._plan.key_of(frontend, self.word.buffer)
-        self._held[_site(frontend)] = _Held(key, value, self._plan.frontend.part_of(value), places)
+        self._held[_site(frontend)] = _Held(key, value, self._plan.frontend.pool_of(value), places)
 
     def apply(self, changes: Changes) -> None:
         """Activate the changes, one after the other; all are active on return.
@@ -116,16 +116,16 @@ class Live:
                 del self._held[site]
                 self._let_go(held, {})
             return
-        if not held and len(self._held) >= self._plan.room.frontends:
+        if not held and len(self._held) >= self._plan.capacities.frontends:
             raise FullError
         after, states, choices = self._backends_of(new, places)
-        part = self._take_part(len(choices[0]) + len(choices[1]))
+        pools = self._take_range(len(choices[0]) + len(choices[1]))
         ids = [self._backends.id_at(place) for place in (*choices[0], *choices[1])]
-        self._choices.write(self.word.buffer, part[0], ids)
-        value = self._plan.value_of(new, (part[0], len(choices[0]), len(choices[1])))
+        self._choices.write(self.word.buffer, pools[0], ids)
+        value = self._plan.value_of(new, (pools[0], len(choices[0]), len(choices[1])))
         key = self._plan.key_of(new, self.word.buffer)
         self._frontends.put(key, value)
-        self._held[site] = _Held(key, value, part, after)
+        self._held[site] = _Held(key, value, pools, after)
         for place, state in states.items():
             self._backends.set_state(place, state)
         if held:
@@ -162,7 +162,7 @@ class Live:
             if ident not in after:
                 self._backends.set_id(place, 0)
                 self._resting.append((now, place))
-        self._resting.append((now, held.part))
+        self._resting.append((now, held.pools))
 
     def _recycle(self) -> None:
         """Free what has been unused for long enough."""
@@ -172,7 +172,7 @@ class Live:
             if isinstance(what, int):
                 self._free_places.append(what)
             elif what[1]:
-                self._free_parts.setdefault(what[1], []).append(what[0])
+                self._free_ranges.setdefault(what[1], []).append(what[0])
 
     def _take_place(self, entry: bytes) -> int:
         if not self._free_places:
@@ -182,20 +182,20 @@ class Live:
         self._backends.write(place, self._plan.backend.with_next_id(entry, place, last))
         return place
 
-    def _take_part(self, size: int) -> tuple[int, int]:
-        """A free part of this size, or never-used room, or the end of a larger part."""
+    def _take_range(self, size: int) -> tuple[int, int]:
+        """A free range of this size, never-used entries, or the end of a larger free range."""
         if not size:
             return 0, 0
-        if self._free_parts.get(size):
-            return self._free_parts[size].pop(), size
-        if self._unused + size <= self._plan.room.choices:
+        if self._free_ranges.get(size):
+            return self._free_ranges[size].pop(), size
+        if self._unused + size <= self._plan.capacities.choices:
             self._unused += size
             return self._unused - size, size
-        larger = min((n for n, free in self._free_parts.items() if n > size and free), default=0)
+        larger = min((n for n, free in self._free_ranges.items() if n > size and free), default=0)
         if not larger:
             raise FullError
-        first = self._free_parts[larger].pop()
-        self._free_parts.setdefault(larger - size, []).append(first)
+        first = self._free_ranges[larger].pop()
+        self._free_ranges.setdefault(larger - size, []).append(first)
         return first + larger - size, size
 
 

@@ -19,10 +19,10 @@ from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.maps.services import (
     MARK_SIZE,
     Backends,
+    Capacities,
     Choices,
     Frontends,
     MaglevTables,
-    Room,
 )
 from policyc.runtime.maps.source_ranges import SourceRanges
 from policyc.runtime.services import source_ranges
@@ -64,7 +64,7 @@ def planner(pins: Pins, nodes: Mapping[str, int]) -> Planner:
         MaglevTables(pins) as maglev,
     ):
         most = frontends.most, backends.max_entries, choices.most, ranges.most, maglev.most
-        return Planner(frontends.format, backends.format, Room(*most), nodes)
+        return Planner(frontends.format, backends.format, Capacities(*most), nodes)
 
 
 def fill(

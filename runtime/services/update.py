@@ -28,7 +28,7 @@ from policyc.runtime.services.services import (
     OwnNode,
 )
 from policyc.runtime.services.tables import Filled
-from policyc.runtime.services.wanted_tables import NoRoomError
+from policyc.runtime.services.wanted_tables import TableFullError
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
 from policyc.runtime.state import Generation, StateDir, Warn, unheard
 from policyc.runtime.switch import Word
@@ -107,7 +107,7 @@ class LoadedNode:
         wanted = tuple(frontends)
         try:
             return self._replaced(wanted, self.word)
-        except NoRoomError:
+        except TableFullError:
             plan = tables.planner(self.pins, self.generation.nodes)
             staying = plan.standing(wanted, tables.all_backends(self.pins))
             return self._replaced(wanted, self._replaced(staying, self.word).word)

@@ -17,8 +17,8 @@ from policyc.runtime.maps.services import (
     NODE_PORT,
     TUNNEL,
     BackendFormat,
+    Capacities,
     FrontendFormat,
-    Room,
 )
 from policyc.runtime.services.maglev import Tables
 from policyc.runtime.services.services import (
@@ -51,26 +51,26 @@ class Wanted:
     tables: Tables
 
 
-class NoRoomError(InputError):
+class TableFullError(InputError):
     """The tables cannot hold everything, with the entries that must stay until the change is done."""
 
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """Plans tables in the formats of the hooks, within the room that their maps have.
+    """Plans tables in the formats of the hooks, within the capacities of their maps.
 
     `nodes` has the numbers of the cluster's nodes by name (load/cluster_nodes.py).
     """
 
     frontend: FrontendFormat
     backend: BackendFormat
-    room: Room
+    capacities: Capacities
     nodes: Mapping[str, int] = field(default_factory=lambda: _NO_NODES)
 
     def wanted(self, frontends: Iterable[Frontend], there: bytes) -> Wanted:
         """The wanted contents; `there` are the present backends, by place.
 
-        Raises `InputError` if there is no room.
+        Raises `TableFullError` if a table cannot hold it.
         """
         places = {self.backend.identity(entry): place for place, entry in self.backend.used(there)}
         lasts = self.backend.last_ids(there)
@@ -78,8 +78,8 @@ class Planner:
         backends: dict[int, bytes] = {}
         new: list[int] = []
         choices: list[int] = []
-        parts: dict[Frontend, bytes] = {}
-        lists, tables = Lists(), Tables(self.room.maglev)
+        values: dict[Frontend, bytes] = {}
+        lists, tables = Lists(), Tables(self.capacities.maglev)
         for frontend in frontends:
             first, local = len(choices), list[int]()
             for each in frontend.backends:
@@ -90,7 +90,7 @@ class Planner:
                 if place < 0:
                     place = next(unused, -1)
                     if place < 0:
-                        raise _too_many("endpoints of Services", self.room.backends)
+                        raise _too_many("endpoints of Services", self.capacities.backends)
                     new.append(place)
                     backends[place] = self.backend.with_next_id(entry, place, lasts[place])
                 else:
@@ -100,7 +100,7 @@ class Planner:
                 if each.takes_local:
                     local.append(place)
             slots = frontend.maglev_slots
-            parts[frontend] = self.value_of(
+            values[frontend] = self.value_of(
                 frontend,
                 (first, len(choices) - first, len(local)),
                 lists.of(frontend.ranges),
@@ -108,19 +108,19 @@ class Planner:
                 tables.of((b.name for b in frontend.backends if b.takes_local), slots),
             )
             choices += local
-        found = Wanted(backends, tuple(new), parts, tuple(choices), lists, tables)
-        self._require_room(found)
+        found = Wanted(backends, tuple(new), values, tuple(choices), lists, tables)
+        self._require_capacity(found)
         return found
 
-    def _require_room(self, found: Wanted) -> None:
-        room = self.room
-        for what, used, most in (
-            ("addresses and ports of Services", len(found.frontends), room.frontends),
-            ("endpoints of Services", len(found.choices), room.choices),
-            ("source ranges of load balancers", found.lists.n_ranges, room.ranges),
+    def _require_capacity(self, found: Wanted) -> None:
+        limits = self.capacities
+        for what, used, limit in (
+            ("addresses and ports of Services", len(found.frontends), limits.frontends),
+            ("endpoints of Services", len(found.choices), limits.choices),
+            ("source ranges of load balancers", found.lists.n_ranges, limits.ranges),
         ):
-            if used > most:
-                raise _too_many(what, most)
+            if used > limit:
+                raise _too_many(what, limit)
 
     def standing(self, frontends: Iterable[Frontend], there: bytes) -> Iterator[Frontend]:
         """The frontends, with only those endpoints that already have an entry in `there`."""
@@ -139,17 +139,17 @@ class Planner:
     def value_of(
         self,
         frontend: Frontend,
-        part: tuple[int, int, int],
+        pools: tuple[int, int, int],
         ranges: int = 0,
         table: int = 0,
         local: int = 0,
     ) -> bytes:
         """The frontend's value.
 
-        `part` has the start of its choices, their number, and the number of choices on this node. The
-        other arguments are numbers of a list and of Maglev tables.
+        `pools` has the first index of its choices, the size of the pool of all endpoints, and the size
+        of the local pool. The other arguments are numbers of a list and of Maglev tables.
         """
-        first, count, n_local = part
+        first, count, n_local = pools
         flags = LOCAL * frontend.is_local | ELSEWHERE * frontend.is_elsewhere
         flags |= NODE_PORT * frontend.is_node_port
         return self.frontend.value_of(
@@ -183,9 +183,9 @@ def way_of(state: int) -> ReturnPath | None:
     return next((way for way, bits in WAYS.items() if bits and state & bits), None)
 
 
-def _too_many(what: str, room: int) -> InputError:
-    return NoRoomError(
-        f"the limit of {room} {what} is exceeded",
+def _too_many(what: str, limit: int) -> InputError:
+    return TableFullError(
+        f"the limit of {limit} {what} is exceeded",
         "removed endpoints count until the next update is complete: first apply the change without "
         "the new ones",
     )

@@ -9,7 +9,7 @@ from policyc.runtime.endpoints.endpoint_tables import (
     LINE,
     LOCAL,
     NODE,
-    NoRoomError,
+    TableFullError,
     first4,
     held4,
     held6,
@@ -80,7 +80,7 @@ def test_a_table_that_is_too_small_is_refused_or_complete(
     n_lines = 1 << bits
     try:
         buffer = laid_out(known, {}, n_lines, 2, seed)
-    except NoRoomError:
+    except TableFullError:
         return
     assert len(buffer.table4.lines) <= n_lines * LINE
     assert len(known) <= n_lines * 8

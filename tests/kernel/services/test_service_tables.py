@@ -53,7 +53,7 @@ pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
 
 def test_the_tables_hold_what_all_services_of_a_node_may_have(node: NodeUnderTest) -> None:
     node.load(node.policy())
-    room = service_tables.planner(node.pins, {}).room
+    room = service_tables.planner(node.pins, {}).capacities
     assert (room.frontends, room.choices, room.ranges, room.maglev) == OF_ALL
     assert room.backends >= OF_ALL.endpoints
 

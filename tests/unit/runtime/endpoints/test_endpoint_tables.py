@@ -15,8 +15,8 @@ from policyc.runtime.endpoints.endpoint_tables import (
     MORE,
     NODE,
     Buffer,
-    NoRoomError,
     Table,
+    TableFullError,
     first4,
     held4,
     is_settled,
@@ -96,9 +96,9 @@ def test_flags_stay_with_their_address() -> None:
 
 @pytest.mark.parametrize("count", [17, 100])
 def test_more_addresses_than_slots_are_refused(count: int) -> None:
-    with pytest.raises(NoRoomError):
+    with pytest.raises(TableFullError):
         laid_out(dict.fromkeys(range(1, count), 1), {}, 1, MOST6, 1)
-    with pytest.raises(NoRoomError):
+    with pytest.raises(TableFullError):
         laid_out({}, dict.fromkeys(range(1, count), 1), MOST4, 2, 1)
 
 

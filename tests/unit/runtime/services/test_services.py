@@ -17,8 +17,8 @@ from policyc.runtime.maps.services import (
     CLOSED,
     LOCAL,
     BackendFormat,
+    Capacities,
     FrontendFormat,
-    Room,
 )
 from policyc.runtime.services.all_objects import read_services
 from policyc.runtime.services.services import (
@@ -657,7 +657,7 @@ class Table:
 
     def __init__(self, places: int = 8) -> None:
         self.entries = [bytes(BACKENDS.size)] * places
-        self.plan = Planner(FRONTENDS, BACKENDS, Room(100, places, 100, 100, 1000))
+        self.plan = Planner(FRONTENDS, BACKENDS, Capacities(100, places, 100, 100, 1000))
 
     def update(self, *frontends: Frontend) -> Wanted:
         want = self.plan.wanted(frontends, b"".join(self.entries))
