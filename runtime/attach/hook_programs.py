@@ -29,6 +29,7 @@ from policyc.runtime.undo import Undo
 
 _NAMES = attach.PROGRAMS
 _OBJECTS = HOOKS_OBJECT, POLICY_OBJECT, SOCKETS_OBJECT, XDP_OBJECT
+_NAME_SIZE = 15  # the kernel cuts off the rest (BPF_OBJ_NAME_LEN)
 _OPTIONAL = SocketHost.NAME, "pc_socket_peers", XdpUplinks.NAME, XdpCounts.NAME
 """Maps that stay in use where a later bundle has no such object."""
 
@@ -64,6 +65,41 @@ def opened(pins: Pins, bundle: Bundle, running_digest: str, undo: Undo) -> Itera
         for name, fd in programs.items():
             _pin(pins, name, fd, undo)
         yield HookPrograms(programs, before, are_new=True)
+
+
+def require_shared_maps(pins: Pins) -> None:
+    """Raise `HostError` if a map that the pinned hooks share has lost its pin.
+
+    libbpf would make another map of that name. Commands would write it, and the hooks would go on with
+    theirs: an old policy would stay in force.
+    """
+    used: set[int] = set()
+    for pin in map(pins.hook, _NAMES):
+        if pin.exists():
+            with bpf_syscall.obj_get(pin) as fd:
+                used.update(ident for _, ident, _ in bpf_syscall.prog_map_uses(fd))
+    lost = sorted(filter(None, map(_shared_name, used - _pinned_ids(pins))))
+    if lost:
+        raise HostError(
+            f"this node is partly loaded: its hooks use maps without their pin: {', '.join(lost)}",
+            "run `policyc node unload`, then load again",
+        )
+
+
+def _pinned_ids(pins: Pins) -> set[int]:
+    found = set()
+    for pin in pins.maps.iterdir() if pins.maps.is_dir() else ():
+        with bpf_syscall.obj_get(pin) as fd:
+            found.add(bpf_syscall.map_info(fd).id)
+    return found
+
+
+def _shared_name(ident: int) -> str:
+    """The name of a map that its object declares as shared; empty for others."""
+    with bpf_syscall.map_by_id(ident) as fd:
+        info = bpf_syscall.map_info(fd)
+        shared = Btf.of_map(fd).pinned_map_names() if info.btf_id else ()
+    return next((name for name in shared if name[:_NAME_SIZE] == info.name), "")
 
 
 def _require_known_maps(pins: Pins, bundle: Bundle) -> None:

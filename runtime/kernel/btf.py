@@ -81,6 +81,16 @@ class Btf:
         ids = (struct.unpack_from("=I", members, at)[0] for at in range(0, len(members), 12))
         return frozenset(self._types[ident].name for ident in ids)
 
+    def pinned_map_names(self) -> frozenset[str]:
+        """The declared maps that libbpf pins by name, so that objects share them."""
+        members = self._find(_DATASEC, ".maps").extra
+        names = set()
+        for at in range(0, len(members), 12):
+            variable = self._types[struct.unpack_from("=I", members, at)[0]]
+            if "pinning" in self._layout(self._types[variable.size_or_type]).fields:
+                names.add(variable.name)
+        return frozenset(names)
+
     def _layout(self, found: _Type) -> StructLayout:
         fields: dict[str, Field] = {}
         with _no_contradiction(found.name):

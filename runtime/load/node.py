@@ -93,7 +93,7 @@ def unload(
     with state.lock("unload", patience):
         is_reachable = network.is_reachable(where, state, warn)
         generation = state.remembered(switch.read(where.map("pc_state")).epoch, warn)
-        was_there = where.is_there()
+        was_there = where.is_any()
         remove_all(Removal.of(where, state, is_reachable, generation, warn))
     return was_there
 

@@ -22,6 +22,7 @@ from policyc.runtime import (
 )
 from policyc.runtime.attach import (
     attach,
+    hook_programs,
     network,
     tcx,
 )
@@ -141,6 +142,7 @@ def attest(
     where, state = Pins(bpffs), StateDir(bpffs, state_root)
     with state.lock("attest", patience):
         network.require_here(where, state)
+        hook_programs.require_shared_maps(where)
         if not where.is_there() or not (word := switch.read(where.map("pc_state"))).epoch:
             raise HostError("nothing is loaded on this node", "policyc node load BUNDLE")
         generation = state.read(word.epoch)

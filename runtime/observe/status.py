@@ -11,6 +11,7 @@ from policyc.runtime import switch
 from policyc.runtime.attach import (
     attach,
     denied_devices,
+    hook_programs,
     leftovers,
     network,
     socket_hooks,
@@ -181,6 +182,7 @@ def _epoch(where: Pins) -> int:
 
 def _asked(where: Pins, state: StateDir, is_changing: bool) -> NodeStatus | None:
     network.require_here(where, state)
+    hook_programs.require_shared_maps(where)
     word = switch.read(where.map("pc_state"))
     if word.epoch == 0:
         if where.is_any() and not is_changing:

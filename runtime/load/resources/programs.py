@@ -20,6 +20,10 @@ POLICY_PROGRAM = "pc_policy_run"
 class Folders(Resource):
     """Pins and the state directory: first to come, last to go."""
 
+    def check(self) -> None:
+        """The hooks in use and this load must share every map."""
+        hook_programs.require_shared_maps(self.context.pins)
+
     def prepare(self, work: Transaction) -> None:
         """Folders, without the remains of a load that died before its switch."""
         where, state, undo = self.context.pins, self.context.state, work.undo

@@ -127,8 +127,29 @@ def test_a_full_state_directory_is_reported(node: NodeUnderTest) -> None:
         subprocess.run(["umount", "-l", str(node.state_root)], check=True)
 
 
-@pytest.mark.parametrize("name", ["pc_frontends", "pc_backends", "pc_quota_full", "pc_ep4"])
-def test_a_node_that_lost_a_map_is_partly_loaded(node: NodeUnderTest, name: str) -> None:
+def test_commands_refuse_hooks_that_use_a_map_without_its_pin(node: NodeUnderTest) -> None:
+    """With any such map a load would write a new map, and the hooks would go on with the old one."""
+    node.load(node.policy().allow("a", "b", tcp_port(80)))
+    shared = sorted(node.pins.maps.iterdir())
+    aside = node.bpffs / "aside"
+    for pin in shared:
+        pin.rename(aside)
+        before = sorted(node.bpffs.rglob("*"))
+        for command in (node.status, lambda: node.load(node.policy())):
+            with pytest.raises(HostError, match=rf"partly loaded.* without their pin: {pin.name}$"):
+                command()
+        assert sorted(node.bpffs.rglob("*")) == before, pin.name
+        aside.rename(pin)
+    assert node.sent_by("a", frame(A, B, tcp(1000, 80, SYN)))
+    assert len(shared) > 40
+
+
+@pytest.mark.parametrize("name", ["pc_policy", "pc_state", "pc_quota_full", "pc_ep4"])
+def test_an_unload_mends_a_node_that_lost_a_map(node: NodeUnderTest, name: str) -> None:
     node.load(node.policy())
     node.pins.map(name).unlink()
-    _is_said_and_mended(node, "unload")
+    assert node.unload()
+    assert node.status() is None
+    assert not node.bpffs.exists()
+    node.load(node.policy().allow("a", "b", tcp_port(81)))
+    assert node.sent_by("a", frame(A, B, tcp(1000, 81, SYN)))
