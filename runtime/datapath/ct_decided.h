@@ -54,7 +54,7 @@ static __always_inline __u8 pc_ct_peers(const struct pc_flow *flow)
 	return (flow->src.flags & PC_ENDPOINT_PEER) >> 1 | (flow->dst.flags & PC_ENDPOINT_PEER);
 }
 
-/* An external client: its own packets tell by which node it came, answers do not. */
+/* An external client: its own packets tell by which node it came, replies do not. */
 static __always_inline void pc_ct_set_client(struct pc_ct_end *end, const struct pc_flow *flow)
 {
 	if (flow->src.ifindex || end->ifindex || !flow->is_reply)

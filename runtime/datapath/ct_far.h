@@ -38,17 +38,17 @@ __noinline int pc_far_new(struct pc_flow *flow, __u32 node)
 	return PC_PASS;
 }
 
-/* Sees no answers that leave by the other node. A client that continues TCP or SCTP has got one.
+/* Sees no replies that leave by the other node. A client that continues TCP or SCTP has got one.
  */
 static __always_inline void pc_far_assume(const struct pc_flow *flow, struct pc_ct *ct,
 					  const struct pc_backend *backend)
 {
 	if (!(ct->state & PC_CT_REPLIED) && !flow->packet.opens &&
-	    flow->tuple.proto != IPPROTO_UDP && pc_answers_leave_here(backend))
+	    flow->tuple.proto != IPPROTO_UDP && pc_replies_leave_here(backend))
 		__sync_fetch_and_or(&ct->state, PC_CT_REPLIED);
 }
 
-/* Whether the other node has no connection to continue: the client opens one and has no answer yet,
+/* Whether the other node has no connection to continue: the client opens one and has no reply yet,
  * or has ended the one before.
  */
 static __always_inline bool pc_far_begins(const struct pc_flow *flow, const struct pc_ct *ct)

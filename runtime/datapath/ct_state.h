@@ -16,7 +16,7 @@
 #define PC_REPLIED         180
 #define PC_SCTP_REPLIED    3600
 #define PC_DENIED_IDLE     (8 * 3600) /* TCP and SCTP: as long as if allowed */
-#define PC_ICMP_OTHER      5          /* ICMP messages without an answer */
+#define PC_ICMP_OTHER      5          /* ICMP messages without a reply */
 
 enum pc_ct_state {
 	PC_CT_REPLIED = 1,

@@ -86,8 +86,8 @@ static __always_inline bool pc_ct_establish(const struct pc_flow *flow, const st
 	return moved;
 }
 
-/* Both ends have sent, and the first end again. An answer alone may go to a forged address, and a
- * request with one answer ends soon.
+/* Both ends have sent, and the first end again. A reply alone may go to a forged address, and a
+ * request with one reply ends soon.
  */
 static __always_inline bool pc_ct_is_settled(const struct pc_ct *ct, const struct pc_flow *flow,
 					     bool is_reply)

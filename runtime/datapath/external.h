@@ -3,7 +3,7 @@
  * Gives pc_check_external(), pc_external_known(), pc_external_new(), pc_external_decide(),
  * pc_to_external().
  *
- * The node that a client comes to selects the node that answers. If it selects itself, the
+ * The node that a client comes to selects the node that replies. If it selects itself, the
  * connection has two entries, as a pod's has, with a client that is behind no device of ours.
  * Otherwise it has one entry under the client's tuple, with the other node. Packets are forwarded
  * to that node unchanged, and it handles them as if they had come to it. Why: docs/decisions/0024-*
@@ -91,7 +91,7 @@ __noinline int pc_external_new(struct __sk_buff *skb, struct pc_flow *flow, __u3
 	return reason ? reason : PC_STEP_DECIDE;
 }
 
-/* The client now comes by another node: answers go back by that node. */
+/* The client now comes by another node: replies go back by that node. */
 static __always_inline void pc_external_moved(const struct pc_flow *flow, struct pc_ct *pre_nat)
 {
 	struct pc_ct *back = pc_ct_get(&flow->tuple, true).ct;
@@ -136,8 +136,8 @@ __noinline int pc_external_known(struct __sk_buff *skb, struct pc_flow *flow, bo
 		flow->is_established = match.at.is_established;
 		return PC_STEP_NEW;
 	}
-	/* Stack path, as for the answer: connection tracking that sees one direction only forgets
-	 * the connection, and the host's own NAT takes the next answer for a new connection.
+	/* Stack path, as for the reply: connection tracking that sees one direction only forgets
+	 * the connection, and the host's own NAT takes the next reply for a new connection.
 	 */
 	reason = pc_nat_to_backend(skb, flow);
 	if (reason)
@@ -150,7 +150,7 @@ __noinline int pc_external_known(struct __sk_buff *skb, struct pc_flow *flow, bo
 	return PC_PASS;
 }
 
-/* An endpoint's answer on its way out becomes the Service's, as the client knows it. Its entry may
+/* An endpoint's reply on its way out becomes the Service's, as the client knows it. Its entry may
  * be stale: the pod's own hook has just decided, and the node itself has no policy.
  * flow->action.node is the node to forward it to; 0: it leaves here.
  */
@@ -175,7 +175,7 @@ static __always_inline enum drop_reason pc_to_external(struct __sk_buff *skb, st
 	/* With the node, which later fragments need. */
 	if (flow->packet.fragment == PC_FRAG_FIRST)
 		pc_frag_put(flow, PC_REASM_NONE, ct->dst.ifindex);
-	if (pc_answers_leave_here(backend))
+	if (pc_replies_leave_here(backend))
 		flow->action.node = 0;
 	return PC_PASS;
 }

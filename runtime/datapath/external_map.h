@@ -20,7 +20,7 @@
 
 /* The VNIs of the VXLAN between nodes (tunnel.h), and the hop limit of its packets. */
 #define PC_VNI_REQUEST 0x706301
-#define PC_VNI_ANSWER  0x706302
+#define PC_VNI_REPLY   0x706302
 #define PC_OUTER_HOPS  64
 
 struct pc_node_key {

@@ -9,7 +9,7 @@
 /* The bits of a match, without its entry. */
 enum pc_in { PC_IN_REPLY = 1, PC_IN_BACK = 2, PC_IN_ESTABLISHED = 4 };
 
-/* A packet of a connection that is known and decided: an answer, or a packet to no Service. The
+/* A packet of a connection that is known and decided: a reply, or a packet to no Service. The
  * stack path has brought such packets to the pod before. to_pod judges connections that the node
  * has opened. A separate function for its stack frame; not verified on its own, as 6.1 does not
  * keep an entry that such a function gets as an argument.
@@ -32,7 +32,7 @@ static __noinline int pc_forward_match(struct __sk_buff *skb, struct pc_flow *fl
 		return PC_PASS;
 	flow->packet.csum_partial = pc_csum_partial_of(skb, flow);
 	if (ct->state & PC_CT_NAT)
-		return pc_forward_answer(skb, flow, ct);
+		return pc_forward_reply(skb, flow, ct);
 	pc_forward(skb, flow, pc_ct_receiver(&match));
 	if (flow->action.forward_to)
 		pc_ct_touch(&match.at, flow, match.is_reply);

@@ -7,7 +7,7 @@
 #include "node_port.h"
 
 /* Whether the entry can learn from this packet of a known connection: it comes from a pod that may
- * use the fast path, and goes to an end that is not of this node. Answers of Services to external
+ * use the fast path, and goes to an end that is not of this node. Replies of Services to external
  * clients leave with another tuple.
  */
 static __always_inline bool pc_out_teaches(const struct __sk_buff *skb, const struct pc_flow *flow,

@@ -27,10 +27,10 @@ pc_from_pod_known(struct __sk_buff *skb, struct pc_flow *flow, const struct pc_c
 
 	if (reason)
 		return reason;
-	/* The client's hook records answers of a Service, as it must update the pre-NAT entry. */
+	/* The client's hook records replies of a Service, as it must update the pre-NAT entry. */
 	if (match->at.ct->state & PC_CT_NAT) {
 		if (match->is_reply && pc_is_forwarded(match)) {
-			reason = pc_forward_answer(skb, flow, match->at.ct);
+			reason = pc_forward_reply(skb, flow, match->at.ct);
 			if (reason || flow->action.forward_to)
 				return reason;
 		}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* from_tunnel.h - a packet that another node forwarded: a client's packet to an endpoint of this
- * node, or the answer to a client that came to this node. Only nodes of the cluster are believed.
+ * node, or the reply to a client that came to this node. Only nodes of the cluster are believed.
  * The client's packet continues as if it came in by the device that leads to the client, so the
- * stack sees it where it expects it. The answer leaves without the host's stack, which accepts no
+ * stack sees it where it expects it. The reply leaves without the host's stack, which accepts no
  * packet from outside with the node's own address.
  */
 #pragma once
@@ -12,7 +12,7 @@
 #include "parse.h"
 #include "tunnel.h"
 
-/* This node waits for the answer, and the answer comes from the node that this node asked. */
+/* This node waits for the reply, and the reply comes from the node that this node asked. */
 static __always_inline enum drop_reason pc_is_awaited(struct __sk_buff *skb, struct pc_flow *flow,
 						      __u32 sender)
 {
@@ -41,8 +41,8 @@ static __always_inline enum drop_reason pc_is_awaited(struct __sk_buff *skb, str
 	return PC_PASS;
 }
 
-static __always_inline enum drop_reason pc_tunnel_answer(struct __sk_buff *skb,
-							 struct pc_flow *flow, __u32 sender)
+static __always_inline enum drop_reason pc_tunnel_reply(struct __sk_buff *skb, struct pc_flow *flow,
+							__u32 sender)
 {
 	enum drop_reason reason = pc_is_awaited(skb, flow, sender);
 
@@ -88,7 +88,7 @@ static __always_inline enum drop_reason pc_tunnel_request(struct __sk_buff *skb,
 	return flow->action.forward_to ? PC_PASS : PC_DROP_NO_ROUTE;
 }
 
-/* Sets forward_to. For an answer: the device that it leaves by. For a client's packet, which gets a
+/* Sets forward_to. For a reply: the device that it leaves by. For a client's packet, which gets a
  * mark: the device that it comes in by.
  */
 static __always_inline enum drop_reason pc_from_tunnel_frame(struct __sk_buff *skb,
@@ -105,8 +105,8 @@ static __always_inline enum drop_reason pc_from_tunnel_frame(struct __sk_buff *s
 		return PC_DROP_ETHERTYPE;
 	if (!(pc_generation(flow) & PC_STATE_SERVICES))
 		return PC_DROP_NO_BACKEND;
-	if (network == PC_VNI_ANSWER)
-		return pc_tunnel_answer(skb, flow, sender);
+	if (network == PC_VNI_REPLY)
+		return pc_tunnel_reply(skb, flow, sender);
 	return network == PC_VNI_REQUEST ? pc_tunnel_request(skb, flow, sender)
 					 : PC_DROP_NOT_A_NODE;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* from_uplink.h - a packet from outside, or forwarded by another node: is it to a Service? This
  * hook is to an external client what the hook of its veth is to a pod. It translates the client's
- * packets before the host's stack routes them, and answers to a pod that left under the node's
+ * packets before the host's stack routes them, and replies to a pod that left under the node's
  * address (SNAT). All others pass, except packets to a node under host policy (host.h). to_pod
  * decides packets to pods.
  */
@@ -52,7 +52,7 @@ static __always_inline int pc_external_follow(struct __sk_buff *skb, struct pc_f
 	return pc_nat_follow(skb, flow, false);
 }
 
-/* A packet of a known connection that is not to a Service, or an answer. False: a packet to a
+/* A packet of a known connection that is not to a Service, or a reply. False: a packet to a
  * Service, or to an endpoint from a port that the client uses for a Service.
  */
 static __always_inline bool pc_is_other(const struct pc_ct_match *match)
@@ -129,7 +129,7 @@ static __always_inline int pc_from_uplink_service(struct __sk_buff *skb, struct 
 	return then == PC_STEP_DECIDE ? pc_external_decide(skb, flow, state) : then;
 }
 
-/* For a later fragment without a first one: it may belong to an answer to a pod, whose first
+/* For a later fragment without a first one: it may belong to a reply to a pod, whose first
  * fragment may still come.
  */
 __noinline int pc_snat_reassembles(struct pc_flow *flow)
@@ -140,7 +140,7 @@ __noinline int pc_snat_reassembles(struct pc_flow *flow)
 	       !pc_frag_first(flow) && pc_external_reassembles(flow);
 }
 
-/* PC_STEP_OTHER: the packet answers no pod that left under the node's address. */
+/* PC_STEP_OTHER: the packet is no reply to a pod that left under the node's address. */
 static __always_inline int pc_from_uplink_snat(struct __sk_buff *skb, struct pc_flow *flow,
 					       __u32 state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* hairpin.h - a pod that is an endpoint of a Service reaches itself through that Service.
  * Gives pc_hairpin() for the end of from_pod, which does all of it. The pod's packet to the Service
- * comes back to it from a reserved address. Its answer to that address comes back from the Service.
+ * comes back to it from a reserved address. Its reply to that address comes back from the Service.
  * No policy decides it, as a pod cannot block itself (semantics A23).
  *
  * A node that is its own endpoint uses the same path at the device of to_route.h.
@@ -100,7 +100,7 @@ __noinline int pc_hairpin_on(struct pc_flow *flow)
 	return PC_DROP_BACKEND_GONE;
 }
 
-/* To the reserved address: an answer. */
+/* To the reserved address: a reply. */
 __noinline int pc_hairpin_back(struct pc_flow *flow)
 {
 	const struct pc_backend *backend;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* hairpin_addr.h - the address that a pod sees when it reaches itself through a Service.
- * Gives pc_hairpin_address(), pc_is_hairpin(), pc_is_hairpin_answer().
+ * Gives pc_hairpin_address(), pc_is_hairpin(), pc_is_hairpin_reply().
  *
  * IPv4: 169.254.255.1, one of the link-local addresses that no host may choose itself (RFC 3927,
  * 2.1), and of no link here. IPv6: fd70:6353:6870::1, a unique local address (RFC 4193): for a
@@ -33,7 +33,7 @@ static __always_inline bool pc_is_hairpin(const struct pc_addr6 *a, __u8 family)
 }
 
 /* Whether this hook translates a reply packet of the connection to a reply of the Service. */
-static __always_inline bool pc_is_hairpin_answer(const struct pc_ct *ct, const struct pc_tuple *t)
+static __always_inline bool pc_is_hairpin_reply(const struct pc_ct *ct, const struct pc_tuple *t)
 {
 	return ct->state & PC_CT_NAT && pc_is_hairpin(&t->daddr, t->family);
 }

@@ -74,8 +74,8 @@ __noinline int pc_hairpin_sender(struct pc_flow *flow, const struct pc_backend *
 	return 0;
 }
 
-/* The error returns to its sender. Sent as the client, it quotes an answer of the Service, and goes
- * to the endpoint, which sent that answer to the reserved address. As the endpoint, the reverse.
+/* The error returns to its sender. Sent as the client, it quotes a reply of the Service, and goes
+ * to the endpoint, which sent that reply to the reserved address. As the endpoint, the reverse.
  */
 __noinline int pc_hairpin_error(struct __sk_buff *skb, struct pc_flow *flow)
 {

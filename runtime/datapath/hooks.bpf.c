@@ -123,7 +123,7 @@ int pc_to_uplink(struct __sk_buff *skb)
 	if (step == PC_STEP_TELL_SIZE)
 		return pc_tell_endpoint(skb, flow);
 	if (!step && flow->action.node)
-		return pc_forward_to_node(skb, flow, PC_VNI_ANSWER);
+		return pc_forward_to_node(skb, flow, PC_VNI_REPLY);
 	if (!step && flow->client == PC_CLIENT_EXTERNAL) {
 		flow->action.forward_to = pc_way_out(skb, flow);
 		if (flow->action.forward_to) {

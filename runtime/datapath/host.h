@@ -98,8 +98,8 @@ __noinline int pc_host_related(struct __sk_buff *skb, struct pc_flow *flow)
 	       pc_find_related(skb, flow, PC_BY_OTHERS, &quoted);
 }
 
-/* An answer from a failsafe port without an entry: its connection is older than the hooks. */
-static __always_inline bool pc_is_failsafe_answer(const struct pc_flow *flow)
+/* A reply from a failsafe port without an entry: its connection is older than the hooks. */
+static __always_inline bool pc_is_failsafe_reply(const struct pc_flow *flow)
 {
 	return flow->tuple.proto == IPPROTO_TCP && !flow->packet.opens &&
 	       pc_is_failsafe(flow, PC_FAILSAFE_IN, flow->tuple.sport);
@@ -132,7 +132,7 @@ __noinline int pc_host_asks(struct __sk_buff *skb, struct pc_flow *flow, enum pc
 		return PC_DROP_SPOOFED_IP; /* no uplink leads from the node to itself */
 	if (pc_is_between_nodes(flow, side))
 		return PC_PASS;
-	if (side == PC_HOST_OUT && known == PC_HOST_NEW && pc_is_failsafe_answer(flow))
+	if (side == PC_HOST_OUT && known == PC_HOST_NEW && pc_is_failsafe_reply(flow))
 		return PC_PASS;
 	if (known != PC_HOST_NEW)
 		flow->action.entry = PC_ENTRY_RENEW;

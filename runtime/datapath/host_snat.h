@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* host_snat.h - packets that the host translated to a node address and forwarded (host SNAT).
  * Gives pc_host_routed(), pc_is_host_snat(), pc_host_snat_passes(). The entry admits the peer's
- * answers to the stack, which sends them to the forwarded end. The host's mapping ends earlier or
+ * replies to the stack, which sends them to the forwarded end. The host's mapping ends earlier or
  * later than the entry. So the entry never lets a packet through to a socket of the node, or from a
  * socket.
  */
@@ -51,10 +51,10 @@ __noinline int pc_node_takes(struct __sk_buff *skb, const struct pc_flow *flow)
 						: pc_node_takes_tcp(skb, &at);
 }
 
-/* Whether the answer may be for the node instead. With SCTP and ICMP only an opening packet could
+/* Whether the reply may be for the node instead. With SCTP and ICMP only an opening packet could
  * begin a flow, and that uses no entry. Protocols without ports give no evidence.
  */
-static __always_inline bool pc_answers_node(struct __sk_buff *skb, const struct pc_flow *flow)
+static __always_inline bool pc_replies_to_node(struct __sk_buff *skb, const struct pc_flow *flow)
 {
 	if (flow->tuple.proto == IPPROTO_UDP || flow->tuple.proto == IPPROTO_TCP)
 		return pc_node_takes(skb, flow);
@@ -96,7 +96,7 @@ static __always_inline bool pc_host_snat_passes(struct __sk_buff *skb, struct pc
 	struct pc_ct *ct = match->at.ct;
 
 	if (match->is_reply) {
-		if (pc_answers_node(skb, flow))
+		if (pc_replies_to_node(skb, flow))
 			return false;
 		pc_host_snat_heard(ct, flow);
 		pc_frag_record(flow);
@@ -111,7 +111,7 @@ static __always_inline bool pc_host_snat_passes(struct __sk_buff *skb, struct pc
 	return true;
 }
 
-/* Admits answers like those of connections that the node opened. Our own answers also pass here,
+/* Admits replies like those of connections that the node opened. Our own answers also pass here,
  * and get no entry.
  */
 __noinline int pc_host_routed(struct pc_flow *flow)

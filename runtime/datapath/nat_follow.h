@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* nat_follow.h - later fragments of packets to Services, and of the answers.
+/* nat_follow.h - later fragments of packets to Services, and of the replies.
  * Gives pc_nat_follow().
  */
 #pragma once

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* nat_forward.h - the fast path of connections to Services with an endpoint on this node.
- * Gives pc_forward_answer() to from_pod and pc_forward_seen() to to_pod. Packets to a Service are
+ * Gives pc_forward_reply() to from_pod and pc_forward_seen() to to_pod. Packets to a Service are
  * redirected where they are translated (nat_hooks.h). docs/decisions/0023-services.md says which
  * entry holds what.
  */
@@ -8,11 +8,11 @@
 #include "nat_hooks.h"
 #include "external_map.h"
 
-/* An answer whose client is behind a device of this node. It is translated and recorded here, as
- * the client's to_pod does not see it. If the stack must see the answer, it passes untranslated.
+/* A reply whose client is behind a device of this node. It is translated and recorded here, as
+ * the client's to_pod does not see it. If the stack must see the reply, it passes untranslated.
  * Verified once, on its own.
  */
-__noinline int pc_forward_answer(struct __sk_buff *skb, struct pc_flow *flow, struct pc_ct *ct)
+__noinline int pc_forward_reply(struct __sk_buff *skb, struct pc_flow *flow, struct pc_ct *ct)
 {
 	const struct pc_addr6 *frontend;
 	const struct pc_backend *backend;

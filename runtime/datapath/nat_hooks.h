@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* nat_hooks.h - what the hooks do to packets to Services, and to the answers.
+/* nat_hooks.h - what the hooks do to packets to Services, and to the replies.
  * Gives pc_to_service() for from_pod, pc_from_service() for to_pod.
  *
  * The client's hooks translate, on the client's node. They translate to the endpoint before routing
- * and policy see the packet, and back when the answer is about to reach the client. So answers of
+ * and policy see the packet, and back when the reply is about to reach the client. So replies of
  * all endpoints pass one place, and the stack sees the same two addresses in both directions.
  */
 #pragma once
@@ -139,7 +139,7 @@ static __always_inline int pc_to_service(struct __sk_buff *skb, struct pc_flow *
 		if (match->is_reply && pc_is_routed(ct))
 			return PC_STEP_ROUTE_BACK;
 		if (match->is_reply || !(ct->state & PC_CT_NAT))
-			return pc_is_hairpin_answer(ct, &flow->tuple) ? PC_STEP_HAIRPIN : PC_PASS;
+			return pc_is_hairpin_reply(ct, &flow->tuple) ? PC_STEP_HAIRPIN : PC_PASS;
 		/* To the endpoint itself, from a port that the pod uses for the Service. */
 		if (!(ct->state & PC_CT_DENIED) &&
 		    pc_nat_backend(ct->dst.nat.backend, flow->tuple.proto))
@@ -152,7 +152,7 @@ static __always_inline int pc_to_service(struct __sk_buff *skb, struct pc_flow *
 	return pc_service_new(skb, flow, match, state);
 }
 
-/* Copies changes by an answer to the pre-NAT entry; `frontend` is the address that the client uses.
+/* Copies changes by a reply to the pre-NAT entry; `frontend` is the address that the client uses.
  * Restores the tuple afterwards: a copy would not fit the hook's stack.
  */
 static __always_inline void pc_pre_nat_note(struct pc_flow *flow, const struct pc_ct *ct,
@@ -173,7 +173,7 @@ static __always_inline void pc_pre_nat_note(struct pc_flow *flow, const struct p
 	flow->tuple.dport = port;
 }
 
-/* To a pod, when there are Services: an answer of an endpoint becomes an answer of the Service. The
+/* To a pod, when there are Services: a reply of an endpoint becomes a reply of the Service. The
  * tuple stays, as the entry is found under it.
  */
 static __always_inline enum drop_reason pc_from_service(struct __sk_buff *skb, struct pc_flow *flow,

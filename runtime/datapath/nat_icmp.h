@@ -68,7 +68,7 @@ static __always_inline bool pc_quoted_l4_check(struct __sk_buff *skb, const stru
 			       quoted->tuple.proto == IPPROTO_UDP ? BPF_F_MARK_MANGLED_0 : 0);
 }
 
-/* Translates the quoted packet's destination, or its source if it is an answer. `to` is that end as
+/* Translates the quoted packet's destination, or its source if it is a reply. `to` is that end as
  * the other side knows it, and `port` is the client's port as that side knows it.
  */
 static __always_inline bool pc_nat_quoted(struct __sk_buff *skb, const struct pc_flow *flow,
@@ -95,7 +95,7 @@ static __always_inline bool pc_nat_quoted(struct __sk_buff *skb, const struct pc
 	       pc_quoted_half(skb, flow, quoted->l4 + 2, ports[1], then[1]);
 }
 
-/* An error of a client about a Service's answer becomes one to the endpoint. An error to a client
+/* An error of a client about a Service's reply becomes one to the endpoint. An error to a client
  * about its packet to a Service becomes one about that packet. Any other error passes unchanged.
  */
 __noinline int pc_nat_error(struct __sk_buff *skb, struct pc_flow *flow,
@@ -109,12 +109,12 @@ __noinline int pc_nat_error(struct __sk_buff *skb, struct pc_flow *flow,
 		return PC_DROP_MALFORMED;
 	pre_nat = quoted->state & PC_CT_PRE_NAT;
 	backend = pc_backend_of(quoted->nat_backend);
-	/* If the answer left the cluster here, the client's error about it goes to no other node.
-	 * An error to a client takes the path of answers.
+	/* If the reply left the cluster here, the client's error about it goes to no other node.
+	 * An error to a client takes the path of replies.
 	 */
 	if (own ? quoted->state & PC_CT_FAR
 		: quoted->is_external && quoted->state & PC_CT_NAT &&
-		      !pc_answers_leave_here(backend))
+		      !pc_replies_leave_here(backend))
 		flow->action.node = quoted->node;
 	if (quoted->state & PC_CT_FAR)
 		return PC_PASS; /* the other node translates it */
@@ -149,7 +149,7 @@ static __always_inline bool pc_is_to_routed(const struct pc_quoted *quoted)
 }
 
 /* Whether a pod or node reaches itself: hairpin_error.h continues. The quoted packet has the
- * reserved address, or is an answer of the Service to one of its endpoints.
+ * reserved address, or is a reply of the Service to one of its endpoints.
  */
 static __always_inline bool pc_is_to_itself(const struct pc_quoted *quoted)
 {

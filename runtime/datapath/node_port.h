@@ -84,7 +84,7 @@ pc_ct_frontend_addr(const struct pc_backend *backend, __u8 family, const struct 
 	return pc_frontend_addr(&backend->frontend, family, pc_ct_node(ct));
 }
 
-/* The same for an answer, which does not use flow->nat.daddr otherwise: the address goes there.
+/* The same for a reply, which does not use flow->nat.daddr otherwise: the address goes there.
  * Sets flow->action.node. The verifier checks this function once.
  */
 __noinline int pc_client_knows(struct pc_flow *flow, const struct pc_backend *backend,

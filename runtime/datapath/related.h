@@ -95,7 +95,7 @@ struct pc_quoted {
 };
 
 /* The reporter of an error. OTHERS: a receiver of the client's packet, or a router. POD: a pod.
- * OUTSIDE: a receiver or router of an answer to an external client. NODE: this node, about a packet
+ * OUTSIDE: a receiver or router of a reply to an external client. NODE: this node, about a packet
  * that came by its route to Services (to_route.h).
  */
 enum pc_reporter { PC_BY_OTHERS = 0, PC_BY_POD, PC_BY_EXTERNAL, PC_BY_NODE };

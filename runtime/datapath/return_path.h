@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* return_path.h - the return path to an external client that came to a node without the endpoint.
- * Gives pc_answers_leave_here().
+ * Gives pc_replies_leave_here().
  */
 #pragma once
 #include "external_map.h"
 #include "service_map.h"
 
-/* True: the endpoint's node answers directly; otherwise by the node that the client came to. The
+/* True: the endpoint's node replies directly; otherwise by the node that the client came to. The
  * backend has the Service's choice, or else the load. NULL: the Service is gone.
  */
-static __always_inline bool pc_answers_leave_here(const struct pc_backend *backend)
+static __always_inline bool pc_replies_leave_here(const struct pc_backend *backend)
 {
 	__u8 said = backend ? backend->state & (PC_BACKEND_TUNNEL | PC_BACKEND_DSR) : 0;
 	const struct pc_external *external;

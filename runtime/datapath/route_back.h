@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* route_back.h - answers of Services to the node itself, in connections that used a route
+/* route_back.h - replies of Services to the node itself, in connections that used a route
  * (to_route.h). Gives pc_route_back() for the end of from_pod and from_uplink, which find the entry
  * of such a connection.
  */

@@ -28,7 +28,7 @@ static __always_inline bool pc_snat_leaves(const struct pc_flow *flow, struct pc
 	return pc_snat_holds(flow, end, &key->here, &key->there);
 }
 
-/* Whether the packet has a port or id by which its answer can be looked up. */
+/* Whether the packet has a port or id by which its reply can be looked up. */
 static __always_inline bool pc_snat_has_port(const struct pc_flow *flow)
 {
 	if (pc_is_icmp(&flow->tuple))

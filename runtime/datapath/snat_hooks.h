@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* snat_hooks.h - SNAT at the uplinks' hooks: for packets of pods that leave the cluster, and for
- * the answers. Gives pc_snat_out(), pc_snat_asked(), pc_snat_in().
+ * the replies. Gives pc_snat_out(), pc_snat_asked(), pc_snat_in().
  *
  * The host's stack routes a packet, and the pod's hook decides it, by the pod's own address. An
- * answer has that address again before either sees it. So only the uplinks' hooks know of SNAT.
+ * reply has that address again before either sees it. So only the uplinks' hooks know of SNAT.
  */
 #pragma once
 #include "snat_fragments.h"
 #include "snat_icmp.h"
 
-/* Whether this answers an external host, which opened the connection to the pod's own address. */
-static __always_inline bool pc_snat_is_answer(const struct pc_flow *flow)
+/* Whether this is a reply to an external host, which opened the connection to the pod's own
+ * address. */
+static __always_inline bool pc_snat_is_reply(const struct pc_flow *flow)
 {
 	struct pc_ct_at at = pc_ct_get(&flow->tuple, true);
 
@@ -40,7 +41,7 @@ __noinline int pc_snat_begin(struct __sk_buff *skb, struct pc_flow *flow)
 	}
 	if (pc_snat_is_except(flow->tuple.family, &flow->tuple.daddr))
 		return PC_STEP_OTHER;
-	if (flow->src.ifindex && pc_snat_is_answer(flow))
+	if (flow->src.ifindex && pc_snat_is_reply(flow))
 		return PC_STEP_OTHER;
 	return pc_snat_has_port(flow) ? PC_PASS : PC_DROP_NOT_MASQUERADED;
 }
@@ -119,9 +120,9 @@ __noinline int pc_snat_asked(struct __sk_buff *skb, struct pc_flow *flow)
 	return then;
 }
 
-/* For a packet that comes in by an uplink, except ICMP errors. PC_STEP_OTHER: it answers no pod.
- * That includes an answer to the node itself, maybe under host policy: its port is then translated
- * back.
+/* For a packet that comes in by an uplink, except ICMP errors. PC_STEP_OTHER: it is no reply to a
+ * pod. That includes a reply to the node itself, maybe under host policy: its port is then
+ * translated back.
  */
 __noinline int pc_snat_in(struct __sk_buff *skb, struct pc_flow *flow)
 {

@@ -100,7 +100,7 @@ __noinline int pc_snat_error_in(struct __sk_buff *skb, struct pc_flow *flow)
 	return end->device ? PC_PASS : PC_STEP_OTHER;
 }
 
-/* An error of a pod, or of the node's stack, about an answer to a pod. The quoted packet gets the
+/* An error of a pod, or of the node's stack, about a reply to a pod. The quoted packet gets the
  * destination that it had on the wire. A pod's own source address becomes the node's, too.
  */
 __noinline int pc_snat_error_out(struct __sk_buff *skb, struct pc_flow *flow)

@@ -143,7 +143,7 @@ static __always_inline const struct pc_addr6 *pc_snat_own(const struct pc_snat_c
 	return 0;
 }
 
-/* Whether it is the node's address at any uplink: an answer may come in by another one. */
+/* Whether it is the node's address at any uplink: a reply may come in by another one. */
 static __always_inline bool pc_snat_is_own(const struct pc_snat_conf *conf, __u8 family,
 					   const struct pc_addr6 *addr)
 {

@@ -135,7 +135,7 @@ static __always_inline void pc_snat_set(struct pc_snat_entry *end, __u32 was, __
 }
 
 /* Updates the connection for a packet. Updates the other entry once a second, when the state
- * changes, and while no answer came. False: the other entry is gone. The function overwrites the
+ * changes, and while no reply came. False: the other entry is gone. The function overwrites the
  * key.
  */
 static __always_inline bool pc_snat_touch(struct __sk_buff *skb, const struct pc_flow *flow,

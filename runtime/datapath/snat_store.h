@@ -10,7 +10,7 @@
 #define PC_SNAT_PRESSED                                                                            \
 	10 /* seconds of silence after which a full quota ends a UDP or ICMP exchange */
 
-/* Only an exchange of the same pod yields: a request and its answer, with no packet expected. */
+/* Only an exchange of the same pod yields: a request and its reply, with no packet expected. */
 static __always_inline __u64 pc_snat_yields(const struct pc_seek *seek, const void *there,
 					    const void *key)
 {

@@ -30,7 +30,7 @@ static __always_inline bool pc_is_from_node(const struct __sk_buff *skb, const s
 	       !(flow->packet.fragment || (parsed && flow->packet.ethertype == ETH_P_IPV6));
 }
 
-/* Whether the node's packet opens a connection that the pod may answer. An answer of the node (a
+/* Whether the node's packet opens a connection that the pod may answer. A reply of the node (a
  * SYN-ACK, a reset or an ICMP error) must not admit the pod's packets. In the middle of a
  * connection the node's socket must tell that the node opened it.
  */

@@ -4,7 +4,7 @@
  *
  * A packet is translated like a pod's, and leaves by the device that leads to the endpoint, with
  * its socket and without an ingress device. So to_pod takes it for the node's own, which no policy
- * decides (semantics A22). Answers come back by route_back.h. Why:
+ * decides (semantics A22). Replies come back by route_back.h. Why:
  * docs/decisions/0037-the-nodes-route-to-services.md
  */
 #pragma once
@@ -94,7 +94,7 @@ __noinline int pc_route_known(struct __sk_buff *skb, struct pc_flow *flow)
 	return pc_nat_to_backend(skb, flow);
 }
 
-/* The endpoint's own device, or an uplink: no other device translates answers. */
+/* The endpoint's own device, or an uplink: no other device translates replies. */
 __noinline int pc_route_device(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	const struct pc_external *external = pc_external_now();
@@ -112,7 +112,7 @@ __noinline int pc_route_device(struct __sk_buff *skb, struct pc_flow *flow)
 	return PC_PASS;
 }
 
-/* The node's stack reports an error about a Service's answer: it goes to the endpoint that sent it.
+/* The node's stack reports an error about a Service's reply: it goes to the endpoint that sent it.
  */
 static __always_inline int pc_route_error(struct __sk_buff *skb, struct pc_flow *flow)
 {
@@ -124,7 +124,7 @@ static __always_inline int pc_route_error(struct __sk_buff *skb, struct pc_flow 
 	return pc_route_device(skb, flow);
 }
 
-/* The packet's source must be an address to which answers come back. */
+/* The packet's source must be an address to which replies come back. */
 static __always_inline int pc_to_route_ip(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	__u32 state = pc_generation(flow);
@@ -167,7 +167,7 @@ static __always_inline int pc_to_route_frame(struct __sk_buff *skb, struct pc_fl
 	return pc_to_route_ip(skb, flow);
 }
 
-/* The hook's return value if the node itself is the chosen endpoint, or answers itself. */
+/* The hook's return value if the node itself is the chosen endpoint, or replies itself. */
 static __always_inline int pc_route_itself(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	flow->action.reason = pc_hairpin_turn(skb, flow);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* to_uplink.h - a packet that leaves the node. Is it a Service's answer to an external client? Is
+/* to_uplink.h - a packet that leaves the node. Is it a Service's reply to an external client? Is
  * it a pod's, for SNAT? Its own hook has let it pass. Only the node's own packets are decided here,
  * under host policy (host.h).
  */
@@ -26,11 +26,11 @@ static __always_inline bool pc_answer_is_too_big(struct __sk_buff *skb, struct p
 	const struct pc_external *external = pc_external_now();
 
 	return external && ct->src.node &&
-	       !pc_answers_leave_here(pc_backend_of(ct->dst.nat.backend)) &&
+	       !pc_replies_leave_here(pc_backend_of(ct->dst.nat.backend)) &&
 	       pc_is_too_big(skb, flow, external->tunnel);
 }
 
-/* Tells the endpoint by an ICMP error that looks like the client's, about its answer. */
+/* Tells the endpoint by an ICMP error that looks like the client's, about its reply. */
 static __always_inline int pc_tell_endpoint(struct __sk_buff *skb, const struct pc_flow *flow)
 {
 	int verdict = pc_reject_answer(skb, flow, pc_tc_action(PC_DROP_TOO_BIG));
@@ -47,7 +47,7 @@ static __always_inline int pc_to_uplink_later(struct __sk_buff *skb, struct pc_f
 
 	if (!first || !(first->backend & PC_FRAG_REPLY))
 		return PC_STEP_OTHER;
-	if (!pc_answers_leave_here(pc_backend_of(first->backend & ~PC_FRAG_REPLY)))
+	if (!pc_replies_leave_here(pc_backend_of(first->backend & ~PC_FRAG_REPLY)))
 		flow->action.node = first->node;
 	flow->packet.csum_partial = pc_csum_partial_of(skb, flow);
 	flow->client = PC_CLIENT_EXTERNAL;
@@ -94,7 +94,7 @@ static __always_inline int pc_to_uplink_service(struct __sk_buff *skb, struct pc
 }
 
 /* For a packet that is no later fragment and no ICMP error. If there are no Services, the node's
- * own packets need no lookup for answers.
+ * own packets need no lookup for replies.
  */
 static __always_inline int pc_to_uplink_whole(struct __sk_buff *skb, struct pc_flow *flow,
 					      __u32 state)

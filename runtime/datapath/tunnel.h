@@ -2,7 +2,7 @@
 /* tunnel.h - forwards an external client's packet to another node, or receives one from there.
  * Gives pc_into_tunnel() and pc_tunnel_sender(). The device is a VXLAN that takes the remote end
  * from each packet. The VNI tells the direction: a client's packet goes to the endpoint's node, and
- * an answer back to the node that the client came to.
+ * a reply back to the node that the client came to.
  */
 #pragma once
 #include "nat.h"
@@ -74,7 +74,7 @@ __noinline int pc_into_tunnel(struct __sk_buff *skb, struct pc_flow *flow, __u32
 	node = pc_node_of(flow->action.node);
 	if (!node)
 		return PC_DROP_NO_NODE;
-	if (network == PC_VNI_REQUEST) { /* an answer was routed, which checked its size */
+	if (network == PC_VNI_REQUEST) { /* a reply was routed, which checked its size */
 		if (pc_is_too_big(skb, flow, external->tunnel))
 			return PC_STEP_TELL_SIZE;
 		reason = pc_take_hop(skb, flow);

@@ -4,7 +4,7 @@
  *
  * A node trusts a tunnel packet by its outer source address, and SNAT gives a pod's packet a node's
  * address on the way out. So the port is reserved for the cluster, whatever the destination, and in
- * answers too: a flow may have been opened from the port.
+ * replies too: a flow may have been opened from the port.
  */
 #pragma once
 #include "flow.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* way_out.h - the uplink by which an answer of a Service leaves, if there are several.
- * Gives pc_way_out() and pc_was_routed() to to_uplink. The stack routes the answer under the
+/* way_out.h - the uplink by which a reply of a Service leaves, if there are several.
+ * Gives pc_way_out() and pc_was_routed() to to_uplink. The stack routes the reply under the
  * endpoint's address. Rules by source (`ip rule from POD`) may lead that address to another device
  * than the Service's, whose network drops it: docs/decisions/0034-behind-another-cni.md
  */
@@ -9,7 +9,7 @@
 #include "nat.h"
 #include "tunnel.h"
 
-/* The mark of an answer that was redirected to another uplink, which must not redirect it again. */
+/* The mark of a reply that was redirected to another uplink, which must not redirect it again. */
 #define PC_ROUTED_MARK 0x70635223
 
 #define PC_LOOPBACK 1 /* ifindex of lo, for FIB lookups as for the node's own packets */

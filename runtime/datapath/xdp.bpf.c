@@ -16,7 +16,7 @@ int pc_xdp_from(struct xdp_md *ctx)
 	if (!here || !pc_xdp_parse((void *)(long)ctx->data, (void *)(long)ctx->data_end, here->mac,
 				   &flow, &frame))
 		return XDP_PASS;
-	return pc_xdp_is_tunnelled(&flow) ? pc_xdp_answer(ctx, here, &flow, &frame)
+	return pc_xdp_is_tunnelled(&flow) ? pc_xdp_reply(ctx, here, &flow, &frame)
 					  : pc_xdp_request(ctx, here, &flow, &frame);
 }
 

@@ -27,7 +27,7 @@ struct {
 } pc_xdp_uplinks SEC(".maps");
 
 struct pc_xdp_counts {
-	__u64 requests, answers; /* of clients, to other nodes; answers back to clients */
+	__u64 requests, answers; /* of clients, to other nodes; replies back to clients */
 };
 
 struct {

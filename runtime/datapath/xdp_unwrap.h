@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* xdp_unwrap.h - sends an answer that another node returns on to the client, as from_tunnel.h does.
- * Gives pc_xdp_is_tunnelled(), pc_xdp_answer().
+/* xdp_unwrap.h - sends a reply that another node returns on to the client, as from_tunnel.h does.
+ * Gives pc_xdp_is_tunnelled(), pc_xdp_reply().
  */
 #pragma once
 #include "xdp_known.h"
@@ -27,14 +27,14 @@ static __always_inline __u32 pc_xdp_sender(struct xdp_md *ctx, const struct pc_f
 	return *number;
 }
 
-/* Whether the VNI is that of answers. The inner packet is `headers` behind the frame's start. */
+/* Whether the VNI is that of replies. The inner packet is `headers` behind the frame's start. */
 static __always_inline bool pc_xdp_inside(const void *data, const void *end, __u32 headers,
 					  struct pc_flow *flow, struct pc_xdp_frame *frame)
 {
 	const struct pc_vxlan *vxlan = data + headers - sizeof(*vxlan);
 
 	if (data + headers > end || vxlan->flags != bpf_htonl(PC_VXLAN_NETWORK) ||
-	    vxlan->network != bpf_htonl(PC_VNI_ANSWER << 8))
+	    vxlan->network != bpf_htonl(PC_VNI_REPLY << 8))
 		return false;
 	return pc_xdp_parse(data + headers, end, 0, flow, frame);
 }
@@ -54,9 +54,9 @@ static __always_inline int pc_xdp_to_client(struct xdp_md *ctx, const struct pc_
 }
 
 /* The flow and the frame are the outer ones. */
-static __always_inline int pc_xdp_answer(struct xdp_md *ctx, const struct pc_xdp_uplink *here,
-					 const struct pc_flow *outer,
-					 const struct pc_xdp_frame *external)
+static __always_inline int pc_xdp_reply(struct xdp_md *ctx, const struct pc_xdp_uplink *here,
+					const struct pc_flow *outer,
+					const struct pc_xdp_frame *external)
 {
 	const void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	struct pc_xdp_frame frame = {};

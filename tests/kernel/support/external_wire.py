@@ -42,7 +42,7 @@ BULK = 3_000_000
 PORT_OF_TUNNEL = TUNNEL_PORT.to_bytes(2, "big")
 
 REQUESTS, ANSWERS = b"\x70\x63\x01", b"\x70\x63\x02"
-"""PC_VNI_REQUEST, PC_VNI_ANSWER."""
+"""PC_VNI_REQUEST, PC_VNI_REPLY."""
 
 POLICY = policy_for_web(*CLIENT1)
 
