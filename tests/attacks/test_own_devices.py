@@ -165,7 +165,7 @@ def _deadly(step: Callable[[int], None], nth: int) -> Callable[[int], None]:
     return stepped
 
 
-def test_a_device_that_lost_its_hook_is_down_until_it_has_one(
+def test_a_device_without_its_hook_stays_down_until_a_load_attaches_it(
     lab: TwoNodes, bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It also stays down when the load that would attach the hook fails."""

@@ -174,7 +174,7 @@ def test_an_invalid_policy_is_reported_with_its_position(policyc: Run) -> None:
     assert "wrong.yaml:5:" in err
 
 
-def test_the_same_twice_whatever_the_hash_seed(policyc: Run) -> None:
+def test_diff_and_equiv_do_not_depend_on_the_hash_seed(policyc: Run) -> None:
     def output(seed: str, *arguments: str) -> bytes:
         done = subprocess.run(
             [sys.executable, "-m", "policyc.compiler.cli", *arguments],
@@ -214,14 +214,14 @@ def test_the_other_solver_checks_a_certificate(policyc: Run, cluster: tuple[str,
 
 
 @pytest.mark.parametrize("style", ["text", "json"])
-def test_a_certificate_of_differences(policyc: Run, style: str) -> None:
+def test_equiv_reports_different_policy_sets(policyc: Run, style: str) -> None:
     code, out, _ = policyc("equiv", "old", "wide", "--format", style)
     assert code == 1
     assert "different" in out
 
 
 @pytest.mark.parametrize("command", ["equiv", "diff"])
-def test_an_unused_solver_is_not_named(policyc: Run, command: str) -> None:
+def test_the_evidence_names_only_solvers_that_ran(policyc: Run, command: str) -> None:
     """Equal policies need no proof; other policies need a solver."""
     for other, is_asked in (("old", False), ("same", False), ("split", True)):
         code, out, _ = policyc(command, "old", other, "--format", "json")
@@ -240,7 +240,7 @@ def test_a_certificate_without_goals_is_checked(policyc: Run) -> None:
     assert "solved by" not in out
 
 
-def test_stored_results_are_not_trusted(policyc: Run) -> None:
+def test_equiv_check_detects_a_changed_certificate(policyc: Run) -> None:
     found = certificate(policyc, "--cluster", "pods.yaml")
     assert found["obligations"]
     lies: list[Callable[[dict[str, Any]], object]] = [
@@ -292,7 +292,7 @@ def test_settings_of_another_type_are_no_certificate(policyc: Run, value: object
     assert policyc("equiv", "old", "same", "--check", "cert.json")[0] == 2
 
 
-def test_a_certificate_of_other_inputs_or_another_universe(policyc: Run) -> None:
+def test_a_certificate_does_not_hold_for_other_inputs_or_another_universe(policyc: Run) -> None:
     certificate(policyc)
     assert policyc("equiv", "old", "old", "--check", "cert.json")[0] == 1
     assert policyc("equiv", "old", "wide", "--check", "cert.json")[0] == 1

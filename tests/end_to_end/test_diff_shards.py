@@ -32,7 +32,7 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("universe", ["symbolic", "cluster"])
 @pytest.mark.parametrize("where", ["processes", "dask"])
-def test_the_answer_is_the_same(
+def test_diff_gives_the_same_answer_in_processes_and_on_dask(
     universe: str, where: str, changed: Path, dask: str, tmp_path: Path
 ) -> None:
     command = ["diff", str(SHOP / "policies"), str(changed), "--format", "json"]

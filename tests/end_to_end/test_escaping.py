@@ -244,14 +244,14 @@ def test_a_context_line_of_fmt_is_no_command(policyc: Run, tmp_path: Path) -> No
     assert_harmless(shown(done))
 
 
-def test_a_picture_of_a_listing(policyc: Run, tmp_path: Path) -> None:
+def test_a_picture_of_a_listing_escapes_file_names(policyc: Run, tmp_path: Path) -> None:
     (tmp_path / "bad/a\n::error::x\u202e.yaml").write_text(POLICY)
     done = policyc("list", "-f", "bad", "--cluster", "pods.yaml", "--format", "svg")
     assert done.returncode == 0
     assert_harmless(shown(done))
 
 
-def test_a_name_that_is_no_utf8(policyc: Run, tmp_path: Path) -> None:
+def test_a_name_that_is_not_utf8_is_escaped(policyc: Run, tmp_path: Path) -> None:
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad/\xff\xfe.yaml")).write_text("kind: Pod\n")
     for command in (("check", "-f", "bad"), ("check", "-f", "\udcff"), ("fmt", "\udcff")):
         text = shown(policyc(*command))

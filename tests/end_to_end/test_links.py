@@ -103,7 +103,7 @@ def test_every_link_that_leads_out_is_refused(
     assert "help: " in done.stderr
 
 
-def test_a_link_out_under_a_name_that_is_not_read_is_passed_over(
+def test_a_link_out_of_the_input_is_skipped_if_its_name_is_not_read(
     policyc: Run, tmp_path: Path
 ) -> None:
     """A virtual environment has such links."""
@@ -211,7 +211,7 @@ def test_pipes_on_the_command_line_are_read(policyc: Run, tmp_path: Path) -> Non
     assert (done.returncode, done.stdout.count("shop/a")) == (0, 1)
 
 
-def test_a_default_configuration_may_not_be_a_link(policyc: Run, tmp_path: Path) -> None:
+def test_a_link_as_default_configuration_is_refused(policyc: Run, tmp_path: Path) -> None:
     (tmp_path / ".policyc.yaml").symlink_to("/proc/self/environ")
     done = policyc("check", "-f", "given")
     assert done.returncode == 2

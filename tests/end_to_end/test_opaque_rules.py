@@ -137,7 +137,7 @@ def test_the_certificate_has_a_goal_for_each_reading(policyc: Run, over: tuple[s
 
 @universes
 @pytest.mark.parametrize(("old", "new"), [("github", "with-db"), ("github", "evil-with-db")])
-def test_a_certain_difference_is_one_beside_undecided_ones(
+def test_diff_reports_a_certain_difference_beside_undecided_ones(
     policyc: Run, old: str, new: str, over: tuple[str, ...]
 ) -> None:
     code, out, _ = policyc("diff", old, new, *over, "--format", "json")

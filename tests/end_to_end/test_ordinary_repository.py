@@ -76,7 +76,7 @@ def write(path: Path, text: str) -> None:
     path.write_text(text)
 
 
-def test_a_diff_of_the_work_tree(policyc: Run, tmp_path: Path) -> None:
+def test_diff_compares_a_commit_with_the_work_tree(policyc: Run, tmp_path: Path) -> None:
     code, out, err = policyc("diff", "git:main", ".")
     assert (code, out.partition(":")[0]) == (0, "equal")
     assert err.count(f"skipped: {len(OTHERS)} files without a Kubernetes object") == 2

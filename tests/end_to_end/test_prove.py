@@ -107,7 +107,7 @@ def test_proof_json_lists_proved_parts(proven: Proven) -> None:
     jsonschema.Draft202012Validator(bundle).validate(manifest)
 
 
-def test_the_same_bytes_come_again(proven: Proven, tmp_path: Path) -> None:
+def test_compiling_again_gives_the_same_bytes(proven: Proven, tmp_path: Path) -> None:
     out = tmp_path / "again"
     how = ["-f", str(proven.policies), "-o", str(out), "--cache", str(proven.cache), "--prove"]
     assert run(["compile", *how]) == 0
@@ -133,7 +133,7 @@ def test_a_bundle_is_proved_again(proven: Proven, capfd: pytest.CaptureFixture[s
 
 
 @pytest.mark.slow
-def test_without_the_cache_it_is_executed(
+def test_prove_without_a_cache_executes_the_program(
     proven: Proven, capfd: pytest.CaptureFixture[str]
 ) -> None:
     code, found = answer(["prove", str(proven.bundle), "-f", str(proven.policies)], capfd)
@@ -487,7 +487,7 @@ def bad_base64(envelope: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("forge", [forged_payload, forged_type, no_signature, bad_base64])
-def test_a_forged_envelope_is_not_taken(
+def test_a_forged_envelope_is_refused(
     signed: Path,
     keys: dict[str, tuple[Path, Path]],
     forge: Callable[[dict[str, Any]], None],

@@ -161,7 +161,7 @@ def test_without_a_cluster(tmp_path: Path, ways: Ways) -> None:
     assert ways[-1] is not None
 
 
-def test_for_llvm(tmp_path: Path, ways: Ways) -> None:
+def test_a_rebuild_works_with_the_llvm_backend(tmp_path: Path, ways: Ways) -> None:
     project = Project(tmp_path, 12)
     project.options = ["--backend", "llvm"]
     project.check()
@@ -177,7 +177,7 @@ def edit_port(policy: dict[str, Any]) -> None:
             rule["ports"][0]["port"] += 7
 
 
-def test_a_directory_of_files(tmp_path: Path, ways: Ways) -> None:
+def test_a_rebuild_reads_only_the_changed_file_of_a_directory(tmp_path: Path, ways: Ways) -> None:
     """Only the file that changed is taken apart; names of files may look like members of JSON."""
     policies, cluster = synthetic.objects(12)
     folder = tmp_path / "p.yaml"
@@ -391,7 +391,7 @@ def test_a_run_after_an_incremental_build_uses_the_same_record(
     assert all(way is not None for way in ways)
 
 
-def test_a_wrong_decision_is_not_believed(
+def test_a_wrong_incremental_decision_causes_a_full_build(
     project: Project, ways: Ways, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     honest: Callable[..., DecisionIR] = incremental.decide
@@ -434,7 +434,9 @@ def test_an_unwritten_cache_is_reported(
     assert "PC0914" in capsys.readouterr().err
 
 
-def test_documents_without_a_policy_move(project: Project, ways: Ways) -> None:
+def test_a_rebuild_stays_incremental_when_other_documents_move(
+    project: Project, ways: Ways
+) -> None:
     """The last policy does not move with them."""
     text = (project.folder / "p.yaml").read_text()
     other = "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c\n"
@@ -496,7 +498,7 @@ def test_standard_input_by_its_path(project: Project, capsys: pytest.CaptureFixt
     assert {"plan.json", "policy.bpf.o"} < same
 
 
-def test_no_policies_are_an_error_again(tmp_path: Path, ways: Ways) -> None:
+def test_a_rebuild_without_policies_is_an_error(tmp_path: Path, ways: Ways) -> None:
     project = Project(tmp_path, 2)
     (tmp_path / "p.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")
     cache = ("--cache", str(tmp_path / "cache"))
@@ -542,7 +544,7 @@ def test_an_input_error_is_reported_before_a_missing_tool(
         clang.find_tool.cache_clear()
 
 
-def test_a_row_that_was_left_out_stops_the_run(
+def test_a_rebuild_without_an_affected_row_stops_the_run(
     project: Project, ways: Ways, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     honest = incremental.affected

@@ -140,7 +140,7 @@ def _run(command: str, folder: Path, variables: dict[str, str]) -> int:
     return done.returncode
 
 
-def test_every_step_is_known_here() -> None:
+def test_every_step_of_the_recipe_is_a_known_command() -> None:
     """A step that this test would not run is an action, an installation, or GitHub's own command."""
     known = ("policyc ", "pip install ", "gh ")
     assert all(line.startswith(known) for line in lines())

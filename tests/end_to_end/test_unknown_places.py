@@ -41,7 +41,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_connection_to_an_address_outside_is_not_lost_in_silence(
+def test_diff_reports_a_closed_connection_to_an_external_address(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ["--cluster", "c.yaml", "--format", "json"]

@@ -21,6 +21,6 @@ def test_kept_inputs_parse_in_time(path: Path) -> None:
     assert time.process_time() - started < SECONDS
 
 
-def test_every_target_has_some() -> None:
+def test_every_fuzz_target_has_a_corpus() -> None:
     assert {path.parent.name for path in KEPT} == set(TARGETS)
     assert sum(path.stat().st_size for path in KEPT) < 1 << 20, "a corpus is small"

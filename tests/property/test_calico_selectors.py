@@ -291,7 +291,7 @@ def random_source(rng: random.Random) -> Source:
 
 @settings(max_examples=250)
 @given(SEEDS)
-def test_a_rule_matches_the_addresses_that_its_selectors_are(seed: int) -> None:
+def test_a_rule_matches_the_addresses_that_its_selectors_select(seed: int) -> None:
     rng = random.Random(seed)
     world, source = random_world(rng), random_source(rng)
     namespace = rng.choice(("", "one"))

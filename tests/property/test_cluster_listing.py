@@ -125,7 +125,7 @@ def test_a_flow_is_listed_where_it_is_allowed_at_length(seed: int) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(SEEDS)
-def test_members_of_a_group_may_stand_for_each_other(seed: int) -> None:
+def test_members_of_a_group_have_the_same_verdicts(seed: int) -> None:
     rng = random.Random(seed)
     case, listing = random_listing(rng)
     ends = {
@@ -163,7 +163,7 @@ def _is_own(flow: Flow) -> bool:
 
 @settings(max_examples=100, deadline=None)
 @given(SEEDS)
-def test_the_groups_part_the_ends(seed: int) -> None:
+def test_groups_partition_the_ends(seed: int) -> None:
     _, listing = random_listing(random.Random(seed))
     for family, columns in listing.space.of_family.items():
         for column in range(len(listing.space.columns)):

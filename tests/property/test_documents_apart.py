@@ -64,7 +64,7 @@ def test_the_documents_of_a_file_are_those_of_its_parts(text: str) -> None:
 
 @settings(max_examples=300)
 @given(TEXTS)
-def test_some_documents_are_read_as_in_the_whole(text: str) -> None:
+def test_a_subset_of_documents_reads_as_in_the_whole_file(text: str) -> None:
     data = text.encode()
     findings = read(data)[1]
     parts = documents_of(data)
@@ -74,7 +74,7 @@ def test_some_documents_are_read_as_in_the_whole(text: str) -> None:
     assert read(together(odd)) == ([d for part in odd for d in read(together([part]))[0]], [])
 
 
-def test_a_file_of_several() -> None:
+def test_documents_of_a_file_keep_their_line_and_text() -> None:
     parts = documents_of(b"# first\na: 1\n---\nb: 2\n---\n---\nc: 3")
     assert parts is not None
     assert [(part.line, part.text) for part in parts] == [

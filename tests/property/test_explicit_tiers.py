@@ -33,7 +33,7 @@ def test_an_explicit_tier_means_the_same(seed: int) -> None:
 
 @settings(max_examples=examples(80), deadline=None)
 @given(st.integers(min_value=0, max_value=2**32))
-def test_a_tier_whose_allows_stand_apart_means_the_same(seed: int) -> None:
+def test_a_tier_keeps_its_meaning_when_its_allows_are_separated(seed: int) -> None:
     policies = tiered_case(random.Random(seed), max_tiers=3, max_policies=3).policies
     apart = PolicySet(tuple(part for tier in policies.tiers for part in allows_apart(tier)))
     assert isinstance(compare(policies, apart), Same)

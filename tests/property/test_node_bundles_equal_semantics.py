@@ -106,7 +106,7 @@ def test_one_node_alone_is_the_same_as_its_part_of_all(seed: int) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(SEEDS)
-def test_a_wrong_part_is_noticed(seed: int) -> None:
+def test_a_wrong_node_bundle_is_detected(seed: int) -> None:
     """Two cells of different meaning are exchanged, or a row or a pod stands elsewhere."""
     rng = random.Random(seed)
     case = spread_case(rng)

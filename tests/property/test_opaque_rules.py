@@ -250,7 +250,7 @@ def allowed(found: Verdict) -> frozenset[str]:
 
 @settings(max_examples=200, deadline=None)
 @given(SEEDS)
-def test_it_is_enforced_at_the_lower_bound(seed: int) -> None:
+def test_opaque_rules_are_enforced_at_the_lower_bound(seed: int) -> None:
     rng = random.Random(seed)
     policies = drawn_policies(rng)
     for flow in FLOWS:

@@ -50,7 +50,7 @@ def test_every_listing_is_confirmed_at_length(seed: int) -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(SEEDS)
-def test_a_slip_in_a_listing_is_noticed(seed: int) -> None:
+def test_recheck_detects_a_removed_column(seed: int) -> None:
     """One column of one reach is removed, so that its allowed flows are listed as denied."""
     rng = random.Random(seed)
     listing = listing_of(rng.randrange(1 << 30))
@@ -75,7 +75,7 @@ def test_a_slip_in_a_listing_is_noticed(seed: int) -> None:
         rechecked(listing)
 
 
-def test_of_many_flows_evenly_spread_sources_are_compared() -> None:
+def test_a_limited_recheck_compares_evenly_spread_sources() -> None:
     listing = listing_of(11)
     whole = rechecked(listing)
     part = rechecked(listing, whole.all // 4)

@@ -60,7 +60,7 @@ def test_same_means_no_flow_differs_and_a_difference_is_a_flow(seed: int) -> Non
 
 @settings(max_examples=examples(30), deadline=None)
 @given(SEEDS)
-def test_a_policy_set_is_the_same_as_itself(seed: int) -> None:
+def test_a_policy_set_equals_itself(seed: int) -> None:
     case = tiered_case(random.Random(seed), max_tiers=3, max_policies=3)
     assert isinstance(compare(case.policies, case.policies), Same)
 

@@ -107,7 +107,7 @@ LOOP: dict[int, Linked] = {
 """Five times around, or as often as r1 says; r3 says what is added beside."""
 
 
-def test_a_loop_is_gone_around_and_left_early() -> None:
+def test_symbolic_runs_follow_a_loop_and_its_early_exit() -> None:
     check(LOOP, [[0, r1, 0, r3, *[0] * 6] for r1 in (0, 1, 3, 4, 5, 9) for r3 in (0, 1)])
 
 
@@ -125,7 +125,7 @@ NESTED: dict[int, Linked] = {
 }
 
 
-def test_a_loop_in_a_loop() -> None:
+def test_symbolic_runs_follow_a_nested_loop() -> None:
     order = order_of(Function("main", NESTED))
     assert order.heads[4] == (2, 3) and order.heads[7] == (2,) and order.heads[9] == ()
     check(NESTED, [[0, r1, *[0] * 8] for r1 in range(5)])
@@ -136,7 +136,7 @@ def test_a_loop_in_a_loop() -> None:
     theirs=st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=4),
     apart=st.integers(0, 5),
 )
-def test_guards_that_never_hold_at_once_are_joined(
+def test_exclusive_guards_are_joined(
     mine: list[tuple[int, bool]], theirs: list[tuple[int, bool]], apart: int
 ) -> None:
     names = [TERMS.truth(f"c{i}") for i in range(6)]

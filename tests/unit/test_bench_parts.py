@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-def test_each_part_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_benchmark_part_occurs_once_in_its_header(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "tests" / "bench")
     parts = importlib.import_module("parts").PARTS
     assert parts

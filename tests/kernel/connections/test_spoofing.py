@@ -165,7 +165,9 @@ def test_a_spoofed_packet_of_an_established_connection_is_dropped(
 
 
 @pytest.mark.parametrize("family", [4, 6])
-def test_a_local_pods_address_comes_in_by_its_device_only(node: NodeUnderTest, family: int) -> None:
+def test_a_packet_with_a_local_pods_address_passes_from_its_device_only(
+    node: NodeUnderTest, family: int
+) -> None:
     node.load(node.policy().allow("a", "b", ANY).allow("c", "b", ANY).allow("world", "b", ANY))
     syn = frame(A, B, tcp(1000, 80, SYN), family=family)
     assert not node.sent_to("b", syn)

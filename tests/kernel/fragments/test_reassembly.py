@@ -118,7 +118,7 @@ def test_a_first_fragment_follows_later_ones_that_were_sent_to_reassembly(
     assert node.drops() == {}
 
 
-def test_a_kernel_without_reassembly_is_reported_and_drops_fragments(
+def test_a_load_reports_a_kernel_without_reassembly_and_drops_fragments(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse() -> None:

@@ -207,7 +207,7 @@ def test_a_wait_for_another_command_is_reported_once(
     assert follower.said().count(said) == 2
 
 
-def test_a_follower_that_waits_ends_by_a_signal(commands: Commands) -> None:
+def test_a_signal_ends_a_waiting_follower(commands: Commands) -> None:
     load(commands)
     with StateDir(commands.node.bpffs).lock("load"):
         follower = Follower(commands, streams="-")

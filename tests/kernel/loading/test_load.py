@@ -97,7 +97,7 @@ def test_a_second_load_replaces_the_first(node: NodeUnderTest) -> None:
     assert node.sent_by("a", frame(A, B, tcp(1000, 82, SYN)))
 
 
-def test_endpoints_come_and_go_and_keep_their_ids(node: NodeUnderTest) -> None:
+def test_a_load_keeps_the_ids_of_remaining_endpoints(node: NodeUnderTest) -> None:
     node.node_addresses = ()
     entries = {n: endpoint(n, HOSTS[n], d) for n, d in (("a", "pca"), ("b", "pcb"), ("c", None))}
     policy = node.policy().allow("b", "c", ANY)

@@ -168,7 +168,7 @@ def test_status_during_a_later_load_shows_the_policy_in_force(commands: Commands
     assert commands.status()["epoch"] == 2
 
 
-def test_status_reports_a_killed_first_load_as_half_loaded(commands: Commands) -> None:
+def test_status_reports_a_killed_first_load_as_partly_loaded(commands: Commands) -> None:
     with commands.held_load() as held:
         held.kill()
         code, _, err = commands.says("node", "status")

@@ -125,7 +125,7 @@ def block(text: str, *holes: str) -> AddressPeer:
         (asks("team", "x", attribute=Attribute.SERVICE_ACCOUNT_LABEL), 'pcsa.team == "x"'),
     ],
 )  # fmt: skip
-def test_conditions_as_selectors(condition: Condition, text: str) -> None:
+def test_conditions_become_calico_selectors(condition: Condition, text: str) -> None:
     assert to_text([condition], of_workloads) == text
     parse_expression(text)
 
@@ -238,7 +238,7 @@ def test_every_rule_at_fault_is_named_and_each_once() -> None:
          [{"notNets": ["10.0.0.0/8"]}, {}, {"nets": ["10.1.0.0/16"]}]),
     ],
 )  # fmt: skip
-def test_blocks_as_nets(peers: list[Peer], sources: list[object]) -> None:
+def test_address_blocks_become_nets(peers: list[Peer], sources: list[object]) -> None:
     found = written(replace(RULE, peers=tuple(peers)))
     assert [rule.get("source", {}) for rule in found] == sources
 
@@ -273,7 +273,7 @@ def test_source_ports_are_of_each_protocol_that_has_them(
     assert [(rule["protocol"], rule["source"]) for rule in found] == expected
 
 
-def test_a_log_stands_before_each_rule_it_is_about() -> None:
+def test_each_written_rule_is_preceded_by_its_log_rule() -> None:
     ports = (EveryPort(Protocol.TCP), EveryPort(Protocol.UDP))
     found = written(replace(RULE, ports=ports, log=True))
     assert [(rule["action"], rule["protocol"]) for rule in found] == [
@@ -294,7 +294,7 @@ def test_tiers_have_legal_names_and_ascending_orders_around_the_default() -> Non
     assert placed == [n for n, _ in found[:3]] + ["default"] + [n for n, _ in found[3:]]
 
 
-def test_a_default_tier_that_passes_is_no_tier_of_calicos_own() -> None:
+def test_a_default_tier_that_passes_is_written_under_another_name() -> None:
     tier, _ = to_calico(policies(policy(RULE), tier="default", unmatched=Action.PASS))
     assert tier["metadata"]["name"] != "default"
     assert tier["spec"] == {"order": 100, "defaultAction": "Pass"}

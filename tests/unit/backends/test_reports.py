@@ -163,7 +163,7 @@ def test_suppressed_findings_have_their_reason() -> None:
     assert marked == [[{"kind": "inSource", "justification": "why not"}]]
 
 
-def test_undecided_is_a_run_that_did_not_succeed() -> None:
+def test_sarif_marks_an_undecided_run_as_unsuccessful() -> None:
     for result in (samples.GAVE_UP, samples.check(), samples.verify()):
         (run,) = sarif_of(result)["runs"]
         assert run["invocations"][0]["executionSuccessful"] is False

@@ -23,7 +23,7 @@ def test_input_without_a_policy_is_an_error(
     assert not bundle.exists()
 
 
-def test_no_policies_on_purpose(tmp_path: Path) -> None:
+def test_allow_empty_accepts_an_input_without_policies(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(CONFIG)
     options = ["--emit", "policy-ir", "--allow-empty"]
     assert run(["compile", "-f", str(tmp_path / "p.yaml"), *options]) == 0

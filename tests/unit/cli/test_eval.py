@@ -337,7 +337,7 @@ def test_an_unknown_verdict_of_a_scenario_has_a_diagnostic(
         ("", "n1", "unknown", ["the node of shop/agent"]),
     ],
 )
-def test_whether_two_pods_share_a_node_may_decide(
+def test_the_verdict_depends_on_whether_two_pods_share_a_node(
     agent_node: str,
     web_node: str,
     verdict: str,

@@ -50,7 +50,7 @@ def given(folder: Path, peer: str) -> list[str]:
 FLOW = ("shop/web", "192.0.2.1", "tcp/22")
 
 
-def test_a_part_that_is_not_supported_is_an_error_with_its_line(
+def test_an_unsupported_field_is_an_error_with_its_line(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run([*given(folder, DOMAINS), *FLOW]) == 2

@@ -64,7 +64,7 @@ def test_wrong_input_is_a_document_and_exit_2(capfd: pytest.CaptureFixture[str])
     assert "did you mean `shop/checkout`?" in shown.err
 
 
-def test_a_bug_is_a_document_and_exit_3(
+def test_an_internal_error_prints_a_document_and_exits_with_3(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def broken(*_: object) -> None:

@@ -59,7 +59,7 @@ def test_only_the_fields_change(policy: Path, capfd: pytest.CaptureFixture[str])
     assert capfd.readouterr().err == f"policyc: laid out: {policy}\n"
 
 
-def test_twice_is_once(policy: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_formatting_twice_changes_nothing(policy: Path, capfd: pytest.CaptureFixture[str]) -> None:
     run(["fmt", str(policy)])
     before = policy.stat().st_mtime_ns
     capfd.readouterr()
@@ -124,7 +124,7 @@ BLOCKS_OF_YAML = [
 
 
 @pytest.mark.parametrize(("before", "after"), BLOCKS_OF_YAML)
-def test_blocks_stay_blocks(before: str, after: str) -> None:
+def test_fmt_keeps_yaml_blocks(before: str, after: str) -> None:
     """A first line that stands deeper than others would be taken for the indentation of all."""
     start, _, _ = (POLICY % ("all", "")).partition("|\n     ingress :")
     old, new = (f"{start}{text}\n  tier: 5\n".encode() for text in (before, after))
@@ -249,7 +249,9 @@ def test_a_directory_without_files_names_the_expected_endings(
     assert "(*.yaml, *.yml, *.json, *.intent)" in capfd.readouterr().err
 
 
-def test_without_paths_the_current_directory(policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fmt_without_paths_formats_the_current_directory(
+    policy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(policy.parent)
     assert run(["fmt"]) == 0
     assert policy.read_text() == laid_out()
@@ -257,7 +259,9 @@ def test_without_paths_the_current_directory(policy: Path, monkeypatch: pytest.M
 
 @given(BLOCKS, EXPRESSIONS, st.integers(3, 9))
 @settings(suppress_health_check=[HealthCheck.too_slow])
-def test_any_block_twice_is_once(block: str, expression: str, indent: int) -> None:
+def test_formatting_any_block_twice_changes_nothing(
+    block: str, expression: str, indent: int
+) -> None:
     lines = "".join(" " * indent + line + "\n" for line in f"ingress:\n{block}".splitlines())
     head = "apiVersion: policyc.dev/v1alpha1\nkind: ExtendedPolicy\nspec:\n"
     text = f"{head}  appliesTo: {quoted(expression)}\n  rules: |\n{lines}  tier: 5\n"

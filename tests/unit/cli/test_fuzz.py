@@ -102,7 +102,7 @@ def test_wrong_usage(options: list[str], capfd: pytest.CaptureFixture[str]) -> N
     assert "Error:" in capfd.readouterr().err
 
 
-def test_a_stage_that_cannot_run(
+def test_fuzz_refuses_a_requested_stage_that_cannot_run(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
@@ -164,7 +164,7 @@ def test_a_case_is_replayed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
         ("objects:", "---\nobjects:", "PC0918", ""),
     ],
 )
-def test_a_case_with_a_mistake(
+def test_replay_of_an_invalid_case_is_refused_with_its_position(
     old: str, new: str, code: str, place: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "case.yaml"
@@ -175,7 +175,7 @@ def test_a_case_with_a_mistake(
     assert place in said
 
 
-def test_a_case_that_is_missing(capfd: pytest.CaptureFixture[str]) -> None:
+def test_replay_of_a_missing_case_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["fuzz", "--replay", "no/such/file"]) == 2
     assert "PC0101" in capfd.readouterr().err
 

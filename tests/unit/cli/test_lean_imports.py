@@ -76,7 +76,7 @@ def not_needed(loaded: set[str]) -> list[str]:
     [START, READING, (*START, *READING, *DECIDING, *CHECKING)],
     ids=["the command", "the reading", "all that a small change needs"],
 )
-def test_nothing_else_is_loaded(modules: tuple[str, ...]) -> None:
+def test_modules_import_nothing_that_they_do_not_need(modules: tuple[str, ...]) -> None:
     names = [f"policyc.{name}" for name in modules]
     loaded = imported_by(f"import {', '.join(names)}")
     assert loaded.issuperset(names)

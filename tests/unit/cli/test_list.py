@@ -95,7 +95,7 @@ def test_without_graphviz_no_picture_is_begun(
     assert not target.exists()
 
 
-def test_a_dot_that_fails_leaves_no_file(
+def test_a_failure_of_graphviz_leaves_no_file(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tool = tmp_path / "dot"
@@ -120,7 +120,7 @@ def test_csv_has_a_row_for_each_range(capfd: pytest.CaptureFixture[str]) -> None
     }
 
 
-def test_the_counts_add_up(capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_counts_of_a_listing_match_its_connections(capfd: pytest.CaptureFixture[str]) -> None:
     value = listed_json(capfd, *INPUT)
     pairs = {(each["from"], each["to"]) for each in value["connections"]}
     assert value["counts"]["connected_pairs"] == len(pairs)
@@ -175,7 +175,7 @@ def test_an_unknown_focus_is_refused_with_the_nearest(
     assert hint in said
 
 
-def test_exposure_names_peers_that_are_not_there(
+def test_exposure_lists_peers_that_do_not_exist_yet(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "future.yaml"

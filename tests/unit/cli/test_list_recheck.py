@@ -37,7 +37,7 @@ def test_recheck_reports_its_coverage(
     assert plain.splitlines()[:-1] == checked.splitlines()[:-1]
 
 
-def test_a_difference_is_a_fault_of_ours(
+def test_recheck_reports_a_difference_as_an_internal_error(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = native_pairs.NativePairs.compare
@@ -69,7 +69,7 @@ def test_recheck_omits_flows_that_tables_cannot_decide(
     assert "flows between atoms" not in shown
 
 
-def test_without_llvmlite_it_is_refused(
+def test_recheck_without_llvmlite_is_refused(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in [m for m in sys.modules if m == "llvmlite" or m.startswith("llvmlite.")]:

@@ -35,7 +35,7 @@ def test_a_full_standard_output_is_one_line_and_exit_code_3(tmp_path: Path, form
     assert done.stderr == "policyc: error: cannot write the output: No space left on device\n"
 
 
-def test_a_closed_standard_output_is_no_trace(
+def test_eval_succeeds_with_a_closed_standard_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "p.yaml").write_text(POLICY)
@@ -86,7 +86,9 @@ def test_a_fifo_is_read(tmp_path: Path) -> None:
     writer.join()
 
 
-def test_a_namespace_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_eval_refuses_an_empty_namespace(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "p.yaml").write_text(POLICY)
     assert run(["eval", "-f", str(tmp_path / "p.yaml"), "-n", "", *FLOW]) == 2
     assert '--namespace: error[PC0403]: --namespace: Invalid value: ""' in capsys.readouterr().err

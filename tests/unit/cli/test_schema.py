@@ -16,7 +16,7 @@ FOLDER = ROOT / "docs" / "schemas"
 NAMES = sorted(path.name.removesuffix(".schema.json") for path in FOLDER.glob("*.json"))
 
 
-def test_without_a_name_the_names_are_listed(capfd: pytest.CaptureFixture[str]) -> None:
+def test_schema_without_a_name_lists_all_names(capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["schema"]) == 0
     assert capfd.readouterr().out.split() == NAMES
     assert {"extended-policy", "intent", "bundle-v1"} <= set(NAMES)
@@ -28,7 +28,7 @@ def test_a_schema_is_printed_unchanged(name: str, capfd: pytest.CaptureFixture[s
     assert capfd.readouterr().out == (FOLDER / f"{name}.schema.json").read_text()
 
 
-def test_another_name_is_corrected(capfd: pytest.CaptureFixture[str]) -> None:
+def test_schema_proposes_the_nearest_name(capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["schema", "intnt"]) == 2
     assert "did you mean `intent`?" in capfd.readouterr().err
 

@@ -65,7 +65,7 @@ def test_a_mistake_is_shown_with_line_and_column(
         read_services(read_objects(written(tmp_path, YAML.replace(old, new, 1))), OwnNode("node-1"))
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_services_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         read_objects((tmp_path / "none.yaml",))
 
@@ -106,6 +106,6 @@ def test_an_invalid_object_is_reported_with_its_position(
 
 
 @pytest.mark.parametrize("text", ["[" * 200_000, '{"a": ' + "9" * 5000 + "}"], ids=["deep", "long"])
-def test_json_that_python_does_not_take(tmp_path: Path, text: str) -> None:
+def test_json_that_python_cannot_read_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(InputError, match=r"services\.json"):
         read_objects(written(tmp_path, text, "services.json"))

@@ -110,7 +110,7 @@ def test_every_format_names_the_intent(
     assert "two" in shown and "it is secret" in shown
 
 
-def test_hypothetical_pods_and_real_ones(
+def test_a_witness_names_real_pods_if_a_cluster_is_given(
     given: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     cluster = tmp_path / "cluster"
@@ -129,7 +129,7 @@ def test_hypothetical_pods_and_real_ones(
     assert again["witness"] == hypothetical["witness"]
 
 
-def test_unknown_pod_networks_are_asked_for(
+def test_verify_proposes_pod_cidr_if_pod_networks_are_unknown(
     given: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "web.yaml").write_text(TEMPLATE % {"name": "web"})
@@ -230,7 +230,9 @@ def test_another_solver_agrees(
     assert [each["status"] for each in answers(capfd)] == ["holds", "broken"]
 
 
-def test_the_example(capfd: pytest.CaptureFixture[str]) -> None:
+def test_verify_gives_the_written_statuses_for_the_example(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     asked = ["verify", *SHOP, "--intents", str(EXAMPLES / "extended"), "--format", "json"]
     assert run(asked) == 1
     found = {each["title"]: each["status"] for each in answers(capfd)}

@@ -37,7 +37,7 @@ def test_a_missing_package_is_an_import_error() -> None:
         release_of("policyc-of-another")
 
 
-def test_the_first_on_the_path_counts_and_the_text_is_the_metadata_s(
+def test_the_first_distribution_with_metadata_gives_the_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A folder's name is escaped, and one whose metadata is gone is none."""
@@ -64,6 +64,6 @@ def test_a_folder_has_the_files_of_the_package(package: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["policyc.nothing", "policyc.ir.policy"])
-def test_no_package_has_no_folder(name: str) -> None:
+def test_a_name_that_is_no_package_has_no_folder(name: str) -> None:
     with pytest.raises(ModuleNotFoundError):
         folder_of(name)

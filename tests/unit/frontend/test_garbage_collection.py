@@ -11,7 +11,7 @@ from policyc.compiler.frontend.garbage_collection import (
 )
 
 
-def test_a_pause_ends_where_it_began() -> None:
+def test_the_outermost_pause_restarts_the_collector() -> None:
     with collector_paused():
         with collector_paused():
             assert not gc.isenabled()

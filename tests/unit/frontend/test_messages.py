@@ -20,7 +20,7 @@ def shown(text: str, folder: Path, capsys: pytest.CaptureFixture[str], code: int
 
 
 @pytest.mark.parametrize("cidr", ["10.0.0.1/8", "010.0.0.0/8", "::ffff:10.0.0.0/104"])
-def test_a_cidr_that_is_an_error_is_no_warning_too(
+def test_an_invalid_cidr_gives_one_error_and_no_warning(
     cidr: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = f'  ingress: [{{from: [{{ipBlock: {{cidr: "{cidr}"}}}}]}}]\n'

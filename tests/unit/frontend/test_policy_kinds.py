@@ -39,7 +39,7 @@ def test_each_public_name_exists(name: str) -> None:
     assert getattr(frontend, name) is not None
 
 
-def test_other_names_are_not_public() -> None:
+def test_an_unknown_name_of_frontend_is_an_attribute_error() -> None:
     other = "no_such_name"
     with pytest.raises(AttributeError, match=other):
         getattr(frontend, other)

@@ -59,7 +59,7 @@ LATE = ("executor-c",)
     ("stage", "owner", "name", "wrong"),
     [pytest.param(*f, marks=pytest.mark.slow if f[0] in LATE else (), id=f[0]) for f in FAULTS],
 )
-def test_a_fault_is_found(
+def test_fuzz_finds_each_planted_fault(
     stage: str, owner: object, name: str, wrong: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(owner, name, wrong)

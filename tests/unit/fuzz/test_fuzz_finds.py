@@ -79,7 +79,7 @@ def check(text: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_a_wrong_c_backend(
+def test_fuzz_finds_a_fault_of_the_c_backend(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     stages = ["--backends", "decision,executor-c"]

@@ -125,13 +125,13 @@ def test_the_sides_of_intents() -> None:
 
 
 @pytest.mark.parametrize("text", RULES)
-def test_a_rule_is_one(text: str) -> None:
+def test_each_rule_parses_as_one_item(text: str) -> None:
     parsed = parse_rules(text)
     assert (len(parsed.items), parsed.problems) == (1, ())
 
 
 @pytest.mark.parametrize("text", INTENTS)
-def test_an_intent_is_one(text: str) -> None:
+def test_each_intent_parses_as_one_item(text: str) -> None:
     parsed = parse_intents(text)
     assert (len(parsed.items), parsed.problems) == (1, ())
 
@@ -171,7 +171,7 @@ def test_both_modes_take_the_same_sentences(kinds: list[str]) -> None:
 
 
 @given(BLOCKS)
-def test_a_block_is_its_statements(text: str) -> None:
+def test_the_parser_finds_every_statement_of_a_block(text: str) -> None:
     parsed = parse_rules(text)
     assert not parsed.problems
     assert len(parsed.items) == len(statements(tokenise(text), RULE_STARTS))
@@ -192,11 +192,11 @@ OVER_LINES = [
 
 
 @pytest.mark.parametrize(("text", "number"), OVER_LINES)
-def test_where_a_statement_ends(text: str, number: int) -> None:
+def test_a_statement_ends_where_the_next_one_starts(text: str, number: int) -> None:
     assert len(statements(tokenise(text), RULE_STARTS)) == number
 
 
-def test_a_scope_begins_no_intent_but_a_section() -> None:
+def test_a_section_starts_a_statement_and_a_scope_does_not() -> None:
     text = "never any\nbecause 'x'\n  ingress\nnever any"
     assert len(statements(tokenise(text), INTENT_STARTS)) == 2
     assert len(statements(tokenise("pass\ningress:"), RULE_STARTS)) == 2

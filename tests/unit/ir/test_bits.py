@@ -7,7 +7,7 @@ from policyc.ir.bits import bits_of, bits_of_each, members
 
 
 @pytest.mark.parametrize("found", [[], [0], [3, 1, 700], list(range(0, 900, 7))])
-def test_a_set_has_its_members(found: list[int]) -> None:
+def test_members_lists_the_bits_of_a_set(found: list[int]) -> None:
     assert members(bits_of(found)) == sorted(found)
 
 

@@ -50,6 +50,6 @@ def test_the_bounds_of_a_rule(
     assert (rule.action, rule.peers) == lower, "it is enforced at the lower bound"
 
 
-def test_a_rule_that_is_understood_is_its_own_bound() -> None:
+def test_the_bounds_of_a_supported_rule_are_the_rule() -> None:
     rule = Rule(Action.ALLOW, KNOWN, (AnyService(),), ORIGIN)
     assert lower_rule(rule) is upper_rule(rule) is rule

@@ -44,7 +44,7 @@ class Theirs:
     c: list[int] = field(default_factory=list, compare=False)
 
 
-def test_it_is_made_and_compared_as_the_other() -> None:
+def test_fast_dataclasses_behave_as_those_of_the_standard_library() -> None:
     for cls in (Ours, Theirs):
         one = cls(1)
         assert (one.a, one.b, one.c) == (1, "x", [])
@@ -71,7 +71,7 @@ def test_it_is_made_and_compared_as_the_other() -> None:
 
 
 @pytest.mark.parametrize("made_by", MADE_BY)
-def test_without_slots(made_by: Decorator) -> None:
+def test_a_dataclass_without_slots_has_cached_properties(made_by: Decorator) -> None:
     @made_by(frozen=True)
     class Cached:
         a: int
@@ -94,7 +94,7 @@ def test_without_slots(made_by: Decorator) -> None:
 
 
 @pytest.mark.parametrize("cls", [Ours, Theirs])
-def test_nothing_can_be_changed(cls: Any) -> None:
+def test_a_frozen_dataclass_refuses_changes(cls: Any) -> None:
     one = cls(1)
     with pytest.raises(FrozenInstanceError, match="cannot assign to field 'a'"):
         one.a = 2
@@ -161,14 +161,14 @@ def test_other_parameters_and_fields(made_by: Decorator) -> None:
     assert (Below(1).c, Below(1).d) == (2, 4)
 
 
-def test_empty_ones_are_equal() -> None:
+def test_dataclasses_without_fields_are_equal() -> None:
     assert policy.AnyService() == policy.AnyService()
     assert hash(policy.AnyPeer()) == hash(policy.AnyPeer())
     assert pickle.loads(pickle.dumps(policy.AnyPeer())) == policy.AnyPeer()
 
 
 @pytest.mark.parametrize("module", [atoms, decision, policy, selectors, universe])
-def test_the_ir_is_made_of_them(module: Any) -> None:
+def test_the_ir_uses_fast_dataclasses(module: Any) -> None:
     """Each as the standard library would say: fields, slots, frozen."""
     found = [
         each
@@ -183,7 +183,7 @@ def test_the_ir_is_made_of_them(module: Any) -> None:
 
 
 @pytest.mark.parametrize("made_by", MADE_BY)
-def test_open_ones(made_by: Decorator) -> None:
+def test_unfrozen_dataclasses_are_mutable_and_unhashable(made_by: Decorator) -> None:
     @made_by
     class Open:
         a: int

@@ -50,7 +50,7 @@ def test_no_output_line_begins_a_log_command(line: str, shown: str) -> None:
 
 
 @given(st.text())
-def test_no_text_acts(text: str) -> None:
+def test_printable_text_contains_no_terminal_or_log_command(text: str) -> None:
     shown = printable_line(text)
     assert not ACTS.search(shown)
     assert "##[" not in shown

@@ -37,7 +37,7 @@ def loaded(ident: int, name: str, address: str) -> LoadedEndpoint:
 WEB, DB, NEW = record("web", "10.0.0.1"), record("db", "10.0.0.2"), record("new", "10.0.0.3")
 
 
-def test_ids_stay_and_those_of_the_gone_are_not_reused_at_once() -> None:
+def test_a_load_keeps_ids_and_does_not_reuse_those_of_removed_pods() -> None:
     before = (loaded(2, "web", "10.0.0.1"), loaded(1, "gone", "10.0.0.9"))
     ids = assign_ids(Roster((NEW, WEB, DB), {}), before, set(), capacity=8)
     assert ids == {identity(WEB): 2, identity(NEW): 3, identity(DB): 4}
@@ -48,7 +48,7 @@ def test_a_pod_that_moved_to_another_address_is_another_endpoint() -> None:
     assert ids == {identity(WEB): 2}
 
 
-def test_ids_that_the_kernel_still_holds_are_not_given_away() -> None:
+def test_ids_in_kernel_maps_are_not_assigned_again() -> None:
     assert assign_ids(Roster((WEB,), {}), (), {1, 2}, capacity=8) == {identity(WEB): 3}
 
 

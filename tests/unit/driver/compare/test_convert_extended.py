@@ -482,7 +482,7 @@ def test_rules_without_peers_are_omitted_and_their_section_stays() -> None:
         assert written["spec"]["rules"].startswith("ingress:\negress:\n")
 
 
-def test_tiers_never_stand_at_the_numbers_of_others() -> None:
+def test_written_tiers_avoid_the_numbers_of_built_in_tiers() -> None:
     (tier,) = [t for case in engine_cases()[:1] for t in case.policies.tiers if t.policies][:1]
     tiers = tuple(Tier(f"t{at}", tier.mode, tier.unmatched, tier.policies) for at in range(30))
     objects = to_extended_policies(PolicySet(tiers))

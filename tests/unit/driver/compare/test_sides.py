@@ -84,7 +84,7 @@ def pull_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return work
 
 
-def test_a_pull_request_against_main(pull_request: Path) -> None:
+def test_git_main_and_the_work_tree_are_read_as_sides(pull_request: Path) -> None:
     old, new = read_sides("git:main", ".", OPTIONS)
     assert [p.name for p in policies_of(old.policies.policies)] == ["web"]
     assert [p.name for p in policies_of(new.policies.policies)] == ["db", "web"]
@@ -145,7 +145,7 @@ def test_commits_against_each_other_and_the_work_tree(
     assert not old.policies.cluster_objects  # the working directory, not the whole repository
 
 
-def test_clusters_of_both_or_of_each(pull_request: Path, tmp_path: Path) -> None:
+def test_both_sides_share_a_cluster_or_have_their_own(pull_request: Path, tmp_path: Path) -> None:
     old, new = read_sides("git:main", ".", OPTIONS, cluster=("pods.yaml",))
     assert old.cluster is not None
     assert old.cluster is new.cluster
@@ -157,7 +157,7 @@ def test_clusters_of_both_or_of_each(pull_request: Path, tmp_path: Path) -> None
     assert [len(side.universe.endpoints) for side in (old.cluster, new.cluster)] == [1, 2]
 
 
-def test_a_policy_in_the_cluster_is_of_one_side_or_the_other(pull_request: Path) -> None:
+def test_a_policy_in_the_cluster_must_belong_to_a_side(pull_request: Path) -> None:
     dump = pull_request.parent / "dump.yaml"
     dump.write_text(pod("web-0", "10.0.0.1") + policy("web"))
     old, new = read_sides("git:main", ".", OPTIONS, cluster=(str(dump),))

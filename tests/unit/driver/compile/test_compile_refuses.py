@@ -37,7 +37,7 @@ def test_a_wrong_decision_is_exit_code_three_with_a_witness(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_solver_that_gives_up_has_not_proved_it(
+def test_compile_writes_nothing_if_the_solver_gives_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(driver, "prove_decision", lambda *_: Undecided("timeout"))

@@ -89,7 +89,7 @@ def written(folder: Path, text: str, *options: str) -> Path:
     return folder / "out"
 
 
-def test_a_bundle_says_which_nodes_are_subjects(tmp_path: Path) -> None:
+def test_a_bundle_names_the_nodes_under_host_policy(tmp_path: Path) -> None:
     bundle = read_bundle(written(tmp_path, HOSTS))
     found = host_subject(bundle, EndpointsFile("node-1", (), (NODE,)))
     assert found is not None
@@ -99,7 +99,7 @@ def test_a_bundle_says_which_nodes_are_subjects(tmp_path: Path) -> None:
     assert host_subject(bundle, EndpointsFile("node-2", ())) is None
 
 
-def test_cilium_guards_every_node_and_knows_no_failsafe_ports(tmp_path: Path) -> None:
+def test_cilium_host_policy_selects_every_node_and_has_no_failsafe_ports(tmp_path: Path) -> None:
     bundle = read_bundle(written(tmp_path, CILIUM))
     found = host_subject(bundle, EndpointsFile("node-7", (), (NodeRecord("node-7", {}, ()),)))
     assert found is not None
@@ -172,7 +172,7 @@ def test_a_second_run_with_a_cache_has_the_same_hosts(tmp_path: Path) -> None:
         (("eth1", "eth0"), ""),
     ],
 )
-def test_a_guarded_node_needs_its_uplinks(
+def test_a_node_under_host_policy_needs_its_uplinks(
     tmp_path: Path, uplinks: tuple[str, ...], problem: str
 ) -> None:
     host = host_subject(read_bundle(written(tmp_path, HOSTS)), EndpointsFile("node-1", ()))
@@ -185,7 +185,7 @@ def test_a_guarded_node_needs_its_uplinks(
         require_uplinks(host, uplinks)
 
 
-def test_addresses_of_links_share_an_endpoint() -> None:
+def test_link_local_addresses_share_an_endpoint() -> None:
     given = [ip_address(a) for a in ("192.0.2.1", "2001:db8::1", "fe80::1", "fe80::2")]
     assert list(groups_of(given)) == [(given[0],), (given[1],), (given[2], given[3])]
     assert list(groups_of(given[:1])) == [(given[0],)]
@@ -200,7 +200,7 @@ def _policy(own: Peer, hosts: Condition) -> PolicySet:
     return PolicySet((Tier("t", TierMode.FIRST_MATCH, Action.DENY, (policy,)),))
 
 
-def test_without_hosts_policies_stay_as_they_are() -> None:
+def test_lowering_without_hosts_changes_no_policy() -> None:
     given = _policy(NodePeer(), NEVER)
     assert NO_HOSTS.lowering.run(given, Report()) == given
     (tier,) = NO_HOSTS.lowering.run(_policy(ANY_PEER, ALWAYS), Report()).tiers

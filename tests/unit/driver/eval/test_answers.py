@@ -126,11 +126,13 @@ NODE = Node("n1", addresses=(IPv4Address("192.0.2.1"),))
         (replace(WEB, node=""), replace(NODE, speaks=False), "deny"),
     ],
 )
-def test_a_node_and_a_pod_that_may_run_on_it(subject: Endpoint, node: Node, verdict: str) -> None:
+def test_the_verdict_depends_on_whether_the_pod_runs_on_the_node(
+    subject: Endpoint, node: Node, verdict: str
+) -> None:
     assert answer(policies(), Flow(node, subject, TCP, 4)).verdict == verdict
 
 
-def test_a_pod_without_a_node_may_turn_out_local() -> None:
+def test_a_verdict_about_the_own_node_is_unknown_for_an_unscheduled_pod() -> None:
     local = policies(rule(peers=(NodePeer(where=Where.LOCAL),)), direction=EGRESS)
     assert answer(local, Flow(WEB, NODE, TCP, 4)).verdict == "allow"
     found = answer(local, Flow(replace(WEB, node=""), NODE, TCP, 4))

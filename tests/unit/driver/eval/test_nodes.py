@@ -82,7 +82,7 @@ def verdict_on(policies: PolicySet, src: End, dst: End) -> str:
 
 @pytest.mark.parametrize("dst", [HOST, UNDESCRIBED])
 @pytest.mark.parametrize("peer", [NodePeer(CP), Not(NodePeer(CP)), NodePeer(Not(CP))])
-def test_a_peer_that_reads_the_labels_of_an_unknown_node(peer: Peer, dst: End) -> None:
+def test_a_peer_by_labels_of_an_unknown_node_gives_an_unknown_verdict(peer: Peer, dst: End) -> None:
     assert verdict_on(one(EGRESS, deny(peer)), POD, dst) == "unknown"
 
 
@@ -127,7 +127,7 @@ def test_the_finding_says_whether_the_node_or_its_labels_are_missing() -> None:
 
 
 @pytest.mark.parametrize("src", [HOST, UNDESCRIBED])
-def test_any_node_may_be_guarded_by_cilium_s_policies(src: End) -> None:
+def test_any_node_may_be_a_subject_of_cilium_policies(src: End) -> None:
     fields: dict[str, Any] = {
         "kind": "CiliumClusterwideNetworkPolicy.cilium.io",
         "subject": NO_ENDPOINT,
@@ -139,7 +139,7 @@ def test_any_node_may_be_guarded_by_cilium_s_policies(src: End) -> None:
     assert answer(one(EGRESS, hosts=ALWAYS, **fields), flow, nodes).verdict == "deny"
 
 
-def test_a_host_interface_of_a_known_node_may_be_the_end_s() -> None:
+def test_a_host_network_pod_may_run_on_a_node_under_host_policy() -> None:
     guarded = replace(N1, host=HostInterface("eth0", {"hep": "a"}, denies_unmatched=True))
     flow = Flow(HOST, OUTSIDE, Service(6, 80), 4)
     assert answer(PolicySet(()), flow, (guarded,)).verdict == "unknown"

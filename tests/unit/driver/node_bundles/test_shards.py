@@ -79,13 +79,13 @@ def test_results_are_in_the_order_of_the_shards(jobs: int) -> None:
     assert list(map_shards(scaled, 3, [], jobs)) == []
 
 
-def test_a_cluster_gives_the_same(cluster: str) -> None:
+def test_a_dask_cluster_returns_the_results_in_order(cluster: str) -> None:
     assert list(map_shards(scaled, 3, range(20), executor=cluster)) == [3 * i for i in range(20)]
     pids = set(map_shards(who, "", range(20), executor=cluster))
     assert os.getpid() not in pids
 
 
-def test_processes_are_others() -> None:
+def test_shards_run_in_other_processes() -> None:
     assert set(map_shards(who, "", range(3))) == {os.getpid()}
     pids = set(map_shards(who, "", range(20), 2))
     assert os.getpid() not in pids

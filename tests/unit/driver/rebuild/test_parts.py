@@ -89,5 +89,5 @@ def test_documents_stand_on_their_lines() -> None:
 @pytest.mark.parametrize(
     "data", [b"a\r", b"--- a", b"a\n--- b", b"...", b"a\n...", b"%YAML", b"\xef\xbb\xbfa", b"&a *a"]
 )
-def test_a_file_that_only_a_parser_can_take_apart(data: bytes) -> None:
+def test_documents_that_need_a_parser_are_not_split(data: bytes) -> None:
     assert documents_of(data) is None

@@ -78,7 +78,7 @@ def test_a_policy_is_validated_as_by_the_server(case: dict[str, Any], channel: C
     assert sorted(error.message for error in errors) == sorted(expected)
 
 
-def test_the_cases_tell_the_channels_apart() -> None:
+def test_the_cases_distinguish_the_channels() -> None:
     both = [case["errors"] for case in CASES if isinstance(case.get("errors"), dict)]
     assert sum(not e["standard"] or not e["experimental"] for e in both) == 7
     assert STRICTER.keys() <= {case["name"] for case in CASES}

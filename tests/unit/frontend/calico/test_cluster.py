@@ -158,7 +158,7 @@ def test_matches_of_calico_beside_pods_are_warnings(
 @pytest.mark.parametrize(
     ("pods_alone", "warned"), [({}, ["PC1233"]), ({"namespaceSelector": "all()"}, [])]
 )
-def test_a_policy_for_what_is_forwarded_is_the_same_for_pods(
+def test_apply_on_forward_changes_nothing_for_pods(
     pods_alone: dict[str, Any], warned: list[str]
 ) -> None:
     written = {**BY_LABEL["spec"], **pods_alone}
@@ -183,7 +183,7 @@ ALSO_FIND = ({"selector": "set == 'good'"}, {"namespaceSelector": "global()"})
 
 
 @pytest.mark.parametrize("is_in_cluster", [True, False])
-def test_a_host_endpoint_guards_its_node_wherever_it_stands(is_in_cluster: bool) -> None:
+def test_a_host_endpoint_applies_to_its_node_from_either_input(is_in_cluster: bool) -> None:
     host = calico("HostEndpoint", "h", metadata=GOOD, node="n1", interfaceName="*")
     node = core("Node", "n1", status={"addresses": [{"type": "InternalIP", "address": "10.9.0.1"}]})
     pod = core("Pod", "p", "shop", spec={"containers": [], "nodeName": "n1"})
@@ -211,7 +211,7 @@ def stored(labels: object) -> dict[str, Any]:
     return {"annotations": {"projectcalico.org/metadata": json.dumps({"labels": labels})}}
 
 
-def test_a_dump_of_the_store_is_the_object_of_the_api() -> None:
+def test_a_dump_of_the_datastore_is_read_as_the_api_object() -> None:
     given = [BY_LABEL, calico("GlobalNetworkSet", "s", metadata=GOOD, nets=["192.0.2.0/24"])]
     dump = [
         calico("GlobalNetworkPolicy", "default.p", STORE, **BY_LABEL["spec"], tier="default"),
@@ -291,7 +291,7 @@ def test_missing_service_accounts_are_reported_if_rules_read_their_labels() -> N
     assert not findings_of(named, pod)
 
 
-def test_a_subject_s_namespace_labels_are_missed_too() -> None:
+def test_missing_namespaces_of_subjects_are_reported() -> None:
     policy = calico("GlobalNetworkPolicy", "p", namespaceSelector="team == 'blue'")
     assert codes_of(policy, core("Pod", "a", "shop")) == ["PC0610"]
 
@@ -325,7 +325,7 @@ def test_a_service_without_a_selector_is_not_supported() -> None:
     assert "a Service without a selector (shop/web)" in finding.message
 
 
-def test_a_name_with_a_tier_in_it_needs_the_tier_where_there_is_such_a_tier() -> None:
+def test_a_policy_named_after_an_existing_tier_needs_spec_tier() -> None:
     tier = calico("Tier", "security", order=5)
     assert codes_of(tier, calico("GlobalNetworkPolicy", "security.web")) == ["PC1218"]
     assert not codes_of(tier, calico("GlobalNetworkPolicy", "security.web", tier="security"))

@@ -206,7 +206,7 @@ def _labels(*requirements: Requirement) -> LabelSelector:
     return LabelSelector(requirements)
 
 
-def test_a_conjunction_is_a_label_selector_which_is_faster_downstream() -> None:
+def test_a_conjunction_of_requirements_becomes_a_label_selector() -> None:
     text = "b != 'x' && a in {'2', '1'} && !has(c) && has(d) && !(e not in {'y'})"
     assert _selector(text) == EndpointSelector(
         labels=_labels(
@@ -235,7 +235,7 @@ def test_calico_s_labels_are_the_attributes_that_they_stand_for() -> None:
     assert _selector("has(pcsa.t)").condition == label
 
 
-def test_two_namespaces_at_once_are_no_pod_s() -> None:
+def test_a_selector_of_two_namespaces_has_no_single_namespace() -> None:
     text = "projectcalico.org/namespace == 'a' && pcns.projectcalico.org/name == 'b'"
     selector = _selector(text)
     assert selector.namespace is None

@@ -107,7 +107,9 @@ NEGATIVE = cluster_policy(
         ([cilium(egress=[{"toNodes": [{"matchLabels": {"a": "b"}}]}])], "H9"),
     ],
 )
-def test_each_is_warned_of_with_its_reference(written: list[object], clause: str) -> None:
+def test_each_departure_gives_a_warning_with_its_reference(
+    written: list[object], clause: str
+) -> None:
     (message,) = departures(read(*written))
     assert f"({clause}" in message
 
@@ -139,7 +141,7 @@ def test_without_cilium_policies_there_are_no_departures(
     assert all(not r.opaque for r in (*policy(given).ingress, *policy(given).egress))
 
 
-def test_a_default_deny_without_rules_isolates_and_may_not() -> None:
+def test_a_default_deny_without_rules_may_not_isolate() -> None:
     found = policy(read(NO_RULES))
     (rule,) = found.egress
     assert rule.peers == (), "it is enforced as the text says"
@@ -161,14 +163,14 @@ def test_omitted_egress_is_an_opaque_rule() -> None:
     assert (lower.peers, upper.peers) == ((), (ANY_PEER,))
 
 
-def test_a_block_that_is_denied_may_let_pods_through() -> None:
+def test_a_deny_of_a_block_may_not_apply_to_pods() -> None:
     (rule,) = policy(read(DENIED_BLOCK)).egress
     lower, upper = bounds(rule)
     assert lower.peers == rule.peers, "it is enforced as the text says"
     assert upper.peers != rule.peers
 
 
-def test_a_block_that_is_allowed_is_only_warned_of() -> None:
+def test_an_allow_of_a_block_is_not_opaque() -> None:
     """Cilium allows less, and no upper bound depends on it."""
     (rule,) = policy(read(BLOCK)).ingress
     assert rule.opaque is None
@@ -192,7 +194,7 @@ def test_groups_may_be_everyone_or_the_world(selector: object, widest: object) -
     assert upper.peers == (*rule.peers, widest)
 
 
-def test_namespaces_by_what_they_have_not_may_be_the_world() -> None:
+def test_negated_namespace_terms_may_select_the_world() -> None:
     (rule,) = policy(read(NEGATIVE)).ingress
     lower, upper = bounds(rule)
     assert lower.peers == rule.peers

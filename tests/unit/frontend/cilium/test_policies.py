@@ -357,7 +357,7 @@ def group(name: str, **labels: str) -> dict[str, Any]:
     }
 
 
-def test_a_deny_of_groups_of_which_none_is_given_denies_all_that_they_may_have() -> None:
+def test_a_deny_of_unknown_cidr_groups_denies_the_world() -> None:
     """Groups have addresses outside of the cluster."""
     written = rule("ingressDeny", fromCIDRSet=[{"cidrGroupSelector": {}}])
     (policy,) = policies(written, unsupported=Unsupported.DENY)

@@ -266,7 +266,7 @@ def test_cluster_objects_among_policies_are_counted() -> None:
     assert found.cluster_objects == {"Pod": 2}
 
 
-def test_a_template_s_name_is_no_pod_s() -> None:
+def test_a_template_gets_a_name_that_no_pod_has() -> None:
     """Also where a pod has the name that the template would get instead."""
     deployment = {
         "apiVersion": "apps/v1",

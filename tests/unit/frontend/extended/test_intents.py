@@ -58,7 +58,7 @@ def labelled(key: str, value: str) -> EndpointPeer:
     return EndpointPeer(EndpointSelector(labels=LabelSelector((requirement,))))
 
 
-def test_never() -> None:
+def test_a_never_intent_is_read() -> None:
     found = one(
         'never tcp/5432 from pod.a == "x" to pod.b == "y" as "n" because "r" including builtin'
     )
@@ -70,7 +70,7 @@ def test_never() -> None:
     assert found.title == "n"
 
 
-def test_sides_and_services_that_are_left_out_are_any() -> None:
+def test_omitted_sides_and_services_of_an_intent_mean_any() -> None:
     found = one("always ingress")
     assert (found.services, found.src, found.dst) == (ANY_SERVICES, ANY_SIDE, ANY_SIDE)
     assert found.scope is Scope.INGRESS
@@ -78,7 +78,7 @@ def test_sides_and_services_that_are_left_out_are_any() -> None:
     assert not found.includes_builtin
 
 
-def test_only_and_isolated() -> None:
+def test_only_and_isolated_intents_are_read() -> None:
     only = one('only from pod.a == "x" to any egress')
     assert (only.kind, only.scope) == (IntentKind.ONLY, Scope.EGRESS)
     assert (only.src, only.dst) == ((labelled("a", "x"),), (ANY_PEER,))
@@ -99,7 +99,7 @@ def test_files_directories_and_objects(tmp_path: Path) -> None:
     assert [Path(item.path).name for item in found.inputs] == ["a.intent", "b.yaml"]
 
 
-def test_standard_input_is_either() -> None:
+def test_standard_input_may_be_an_intent_file_or_objects() -> None:
     assert len(read_intents([stream("never any", "<stdin>")]).intents) == 1
     assert len(read_intents([stream(OBJECT, "<stdin>")]).intents) == 1
 
@@ -140,7 +140,7 @@ def of_service(selector: dict[str, str] | None) -> IntentInput:
     return read_intents([stream("never any to service n/s")], services=cluster.services)
 
 
-def test_a_service_is_its_pods() -> None:
+def test_an_intent_about_a_service_means_its_pods() -> None:
     (found,) = of_service({"a": "x"}).intents
     selector = EndpointSelector("n", labels=LabelSelector((Requirement("a", Operator.IN, ("x",)),)))
     assert found.dst == (EndpointPeer(selector),)

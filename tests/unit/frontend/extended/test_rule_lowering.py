@@ -183,7 +183,7 @@ def test_in_a_namespace_expressions_mean_it_unless_they_say(
         assert found == selector
 
 
-def test_subjects_of_a_namespaced_policy_are_always_of_it() -> None:
+def test_subjects_of_a_namespaced_policy_are_in_its_namespace() -> None:
     read = policy(extended("shop", appliesTo='namespace == "lab"'))
     assert read.subject.namespace == "shop"
     assert read.subject.condition == test_of(Attribute.NAMESPACE, Operator.IN, "lab")
@@ -325,7 +325,7 @@ def test_tiers_with_long_numbers_have_names_of_their_own() -> None:
     assert names == ["extended-10000001", "extended-10000002"]
 
 
-def test_peers_inside_a_block_are_both() -> None:
+def test_a_peer_in_a_block_must_match_peer_and_block() -> None:
     block = AddressPeer(ip_network("10.0.0.0/8"), (ip_network("10.9.0.0/16"),))
     read = rule("allow from entity world in 10.0.0.0/8 except 10.9.0.0/16, entity host in ::/0")
     world, host = read.peers
@@ -354,7 +354,7 @@ def test_services_may_be_taken_out() -> None:
     assert rule("deny tcp").except_ports == ()
 
 
-def test_the_second_side_of_a_rule_is_its_own() -> None:
+def test_the_second_side_of_a_rule_becomes_its_own_side() -> None:
     near, far = AddressPeer(ip_network("10.0.0.0/8")), AddressPeer(ip_network("192.0.2.0/24"))
     read = rule("allow tcp/80 from 192.0.2.0/24 to 10.0.0.0/8")
     assert (read.peers, read.own) == ((far,), near)

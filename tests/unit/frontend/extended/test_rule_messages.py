@@ -255,7 +255,7 @@ def test_expected_tokens_are_described(rule: str, message: str) -> None:
     assert finding.message.startswith(message)
 
 
-def test_an_excepted_part_may_be_given_back() -> None:
+def test_a_peer_after_except_may_add_addresses() -> None:
     assert not findings(in_ingress("allow from 10.0.0.0/8 except 10.1.0.0/16, 10.1.2.0/24"))
     assert not findings(in_ingress("allow from 10.0.0.0/8 except 10.1.0.0/16, 11.0.0.0/8"))
 

@@ -122,7 +122,7 @@ NESTED_EQUAL = [
 
 
 @pytest.mark.parametrize(("text", "expected"), NESTED_EQUAL)
-def test_an_alias_means_the_last_anchor_that_begins_before_it(text: str, expected: object) -> None:
+def test_an_alias_refers_to_the_last_anchor_before_it(text: str, expected: object) -> None:
     documents, report = read(text)
     assert report.findings == []
     assert to_python(documents[0]) == expected
@@ -156,12 +156,12 @@ def test_json_is_read(value: object, indent: int | str | None, is_ascii: bool) -
     assert to_python(documents[0]) == value
 
 
-def test_a_byte_order_mark_is_no_content() -> None:
+def test_the_reader_skips_a_byte_order_mark() -> None:
     documents, _ = read(b"\xef\xbb\xbfa: 1\n")
     assert to_python(documents[0]) == {"a": 1}
 
 
-def test_every_node_has_its_place() -> None:
+def test_every_yaml_node_has_its_position() -> None:
     documents, _ = read("a:\n  - é: xyz\n    c: {d: 'e'}\n")
     root = documents[0]
     assert isinstance(root, Mapping)

@@ -80,7 +80,7 @@ def test_a_character_s_place_is_exact(yaml: str) -> None:
     assert yaml.replace("\r\n", "\n").split("\n")[line - 1][column - 1] == "X"
 
 
-def test_a_part_ends_where_its_last_character_does() -> None:
+def test_a_span_ends_after_its_last_character() -> None:
     text = RuleText(scalar('f: "a \\"b\\" c"'))
     span = text.span(2, 5)
     assert (span.column, span.end_column) == (7, 12)
@@ -123,7 +123,7 @@ def test_an_object_without_a_file_has_no_lines() -> None:
     assert RuleText(node).span(2, 3).line == 0
 
 
-def test_the_end_of_a_text_is_the_place_behind_it() -> None:
+def test_an_empty_span_at_the_end_of_a_text_is_after_its_last_character() -> None:
     span = RuleText(scalar("f: |\n  ab\n  cd\n")).span(5, 5)
     assert (span.line, span.column) == (3, 5)
 
@@ -143,7 +143,7 @@ def test_every_character_of_a_literal_block(lines: list[str], indent: int) -> No
             assert of_file[span.line - 1][span.column - 1] == character
 
 
-def test_a_file_s_lines() -> None:
+def test_spans_of_a_file_have_line_and_column() -> None:
     text = FileText("ab\ncd\n", "x.intent")
     spans = [text.span(at, at + 1) for at in (0, 3, 4)]
     assert [(span.line, span.column) for span in spans] == [(1, 1), (2, 1), (2, 2)]

@@ -91,7 +91,7 @@ def test_without_a_path_git_uses_the_path_of_the_other_side(
         git_source("git:main", str(tmp_path))
 
 
-def test_nothing_is_written(repository: Path) -> None:
+def test_reading_a_commit_writes_nothing(repository: Path) -> None:
     def state() -> dict[str, int]:
         return {str(p): p.stat().st_mtime_ns for p in repository.rglob("*")}
 
@@ -119,7 +119,7 @@ def test_a_missing_path_or_revision_is_reported(repository: Path) -> None:
         git_source("git:main:/etc")
 
 
-def test_outside_of_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_git_sources_need_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert finding(git_source("git:main:policies")).code == "PC0122"
     with pytest.raises(InputError, match="not in the work tree"):
@@ -161,7 +161,7 @@ def test_links_are_read_through_or_refused(repository: Path) -> None:
     assert sorted(names(git_source("git:main"))) == ["a", "c"]
 
 
-def test_a_pointer_of_lfs_is_no_policy(repository: Path) -> None:
+def test_a_git_lfs_pointer_is_an_error(repository: Path) -> None:
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 10\n"
     (repository / "policies" / "b.yaml").write_text(pointer)
     commit(repository)

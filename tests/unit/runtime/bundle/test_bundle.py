@@ -41,7 +41,7 @@ def write(folder: Path, edit: Callable[[Manifest], object] = lambda _: None) -> 
     return folder
 
 
-def test_a_whole_bundle(tmp_path: Path) -> None:
+def test_a_valid_bundle_is_read(tmp_path: Path) -> None:
     bundle = read_bundle(write(tmp_path / "b"))
     assert bundle.minimum_kernel == (6, 1)
     assert bundle.plan == {"endpoints": 16}
@@ -52,7 +52,7 @@ def test_a_whole_bundle(tmp_path: Path) -> None:
         bundle.map("pc_other")
 
 
-def test_a_map_without_a_seed(tmp_path: Path) -> None:
+def test_a_map_without_a_seed_is_read_as_empty(tmp_path: Path) -> None:
     bundle = read_bundle(write(tmp_path / "b", lambda m: m["maps"][0].update(seed=None)))
     assert bundle.seed("pc_cell_in") == b""
 
@@ -74,7 +74,9 @@ BAD: list[tuple[str, Callable[[Manifest], object], str]] = [
 
 
 @pytest.mark.parametrize(("edit", "message"), [c[1:] for c in BAD], ids=[c[0] for c in BAD])
-def test_a_bundle_with(tmp_path: Path, edit: Callable[[Manifest], object], message: str) -> None:
+def test_a_bundle_is_refused_with(
+    tmp_path: Path, edit: Callable[[Manifest], object], message: str
+) -> None:
     with pytest.raises(InputError) as caught:
         read_bundle(write(tmp_path / "b", edit))
     assert message in str(caught.value)
@@ -123,7 +125,9 @@ def _in_place_of(path: Path, what: str) -> None:
         ("/proc/kmsg", "cannot be read|has sha256|not JSON|has no"),
     ],
 )
-def test_a_file_that_is_no_regular_one(tmp_path: Path, name: str, what: str, message: str) -> None:
+def test_a_bundle_file_that_is_not_regular_is_refused(
+    tmp_path: Path, name: str, what: str, message: str
+) -> None:
     """At the command line, where a reader that waits would never end."""
     folder = write(tmp_path / "b")
     _in_place_of(folder / name, what)

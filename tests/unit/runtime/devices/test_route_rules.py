@@ -76,12 +76,12 @@ def test_rules_on_other_selectors_keep_the_stack_path(
     assert told(monkeypatch, asked) == ([], 0)
 
 
-def test_so_is_a_type_of_service(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rule_by_type_of_service_keeps_the_stack_path(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told(monkeypatch, tos=0x10) == ([], 0)
 
 
 @pytest.mark.parametrize("name", ["FRA_DSCP", "FRA_FLOWLABEL", "FRA_TUN_ID"])
-def test_nor_does_a_name_make_it_known(name: str) -> None:
+def test_a_rule_on_a_named_selector_asks_more(name: str) -> None:
     usual = [("FRA_TABLE", 254), ("FRA_SUPPRESS_PREFIXLEN", 0xFFFFFFFF), ("FRA_PROTOCOL", 2)]
     assert not route_rules._asks_more({"tos": 0, "attrs": usual})
     assert route_rules._asks_more({"tos": 0, "attrs": [*usual, (name, 8)]})

@@ -63,7 +63,7 @@ def test_the_bitmap_answers_for_networks_without_endpoints() -> None:
     assert (who4(buffer, 0x0A000005), who4(other, 0x0A000005)) == (1, 0)
 
 
-def test_a_table_has_two_lines_at_least() -> None:
+def test_a_table_has_at_least_two_lines() -> None:
     table = table4([0x0A000001])
     assert (len(table.lines), table.shift) == (2 * LINE, 63)
 
@@ -82,7 +82,7 @@ def test_sparse_addresses_fill_more_than_half_of_the_slots_and_are_at_home() -> 
     assert n_at_home(table) > 9600
 
 
-def test_a_full_range_of_neighbours_has_its_place_without_a_second_line() -> None:
+def test_a_full_range_of_addresses_needs_no_second_line() -> None:
     table = table4(range(0x0A010000, 0x0A020000))
     assert n_at_home(table) == 65536
     assert not any(line[1] & MORE for line in lines(table))
@@ -102,7 +102,7 @@ def test_more_addresses_than_slots_are_refused(count: int) -> None:
         laid_out({}, dict.fromkeys(range(1, count), 1), MOST4, 2, 1)
 
 
-def test_addresses_of_one_line_go_to_lines_that_the_seed_chooses() -> None:
+def test_the_seed_selects_the_second_line_of_an_address() -> None:
     groups = [each << 3 for each in range(1, 60000) if first4(each << 3, 50) == 7][:300]
     assert len(groups) >= 3
     who = {each + low: each for each in groups for low in range(8)}
@@ -112,7 +112,7 @@ def test_addresses_of_one_line_go_to_lines_that_the_seed_chooses() -> None:
     assert all(who4(one, each) == found for each, found in who.items())
 
 
-def test_addresses_of_few_first_lines_have_room_in_all_of_the_table() -> None:
+def test_addresses_that_share_first_lines_use_the_whole_table() -> None:
     chosen = (each << 3 for each in range(1, 1 << 29) if first4(each << 3, 57) == 5)
     who = dict.fromkeys(itertools.islice(chosen, 6000), 1)
     buffer = laid_out(who, {}, MOST4, MOST6, 1)

@@ -43,7 +43,7 @@ def _without(entry: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in entry.items() if name not in names}
 
 
-def test_a_whole_record(tmp_path: Path) -> None:
+def test_a_valid_endpoints_file_is_read(tmp_path: Path) -> None:
     file = read_endpoints(_file(tmp_path, WEB, REMOTE))
     web, db = file.endpoints
     assert file.node == "node-1"
@@ -69,7 +69,7 @@ def test_pods_in_the_hosts_network_share_their_nodes_address(tmp_path: Path) -> 
 NODE = {"name": "node-2", "labels": {"zone": "a"}, "addresses": ["192.0.2.1", "fd00::1"]}
 
 
-def test_nodes_and_what_their_pods_have_of_them(tmp_path: Path) -> None:
+def test_nodes_are_read_and_their_pods_get_their_labels(tmp_path: Path) -> None:
     pod = {**REMOTE, "serviceAccountLabels": {"team": "db"}}
     file = read_endpoints(_file(tmp_path, WEB, pod, nodes=[NODE]))
     (node,) = file.nodes
@@ -136,7 +136,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("entry", "message"), [c[1:] for c in BAD], ids=[c[0] for c in BAD])
-def test_an_endpoint_with(tmp_path: Path, entry: object, message: str) -> None:
+def test_an_endpoint_is_refused_with(tmp_path: Path, entry: object, message: str) -> None:
     with pytest.raises(InputError) as caught:
         read_endpoints(_file(tmp_path, entry))
     assert message in str(caught.value)
@@ -159,7 +159,7 @@ def test_a_misspelt_field_names_the_nearest_field(tmp_path: Path) -> None:
     ],
     ids=["address", "interface", "name"],
 )
-def test_two_endpoints_with_the_same(
+def test_two_endpoints_are_refused_with_the_same(
     tmp_path: Path, change: dict[str, object], message: str
 ) -> None:
     other = {**WEB, "name": "web-1", "addresses": ["10.244.1.6"], "interface": "veth2"}
@@ -179,7 +179,7 @@ def test_two_endpoints_with_the_same(
         ("\x80", "is not UTF-8"),
     ],
 )
-def test_a_file_that_is_no_endpoints_file(tmp_path: Path, text: str, message: str) -> None:
+def test_an_invalid_endpoints_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "endpoints.json"
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(InputError) as caught:
@@ -187,6 +187,6 @@ def test_a_file_that_is_no_endpoints_file(tmp_path: Path, text: str, message: st
     assert message in str(caught.value)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_endpoints_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read: No such file"):
         read_endpoints(tmp_path / "endpoints.json")

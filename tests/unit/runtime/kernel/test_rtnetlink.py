@@ -63,7 +63,7 @@ def test_an_interrupted_answer_is_read_again(broken: Callable[[], Iterator[Messa
 
 
 @pytest.mark.parametrize("broken", [marked, raised])
-def test_a_list_that_never_stands_still_is_given_up(
+def test_a_dump_that_keeps_changing_is_given_up(
     broken: Callable[[], Iterator[Message]],
 ) -> None:
     with pytest.raises(OSError, match="keeps changing") as error:

@@ -16,7 +16,7 @@ NAMES = {protocol.value: protocol.name.lower() for protocol in Protocol}
     ("direction", "ports"),
     [(Direction.INGRESS, DEFAULT.inbound), (Direction.EGRESS, DEFAULT.outbound)],
 )
-def test_the_usual_ones_are_those_that_eval_knows(
+def test_the_default_failsafe_ports_are_those_of_the_semantics(
     direction: Direction, ports: tuple[str, ...]
 ) -> None:
     assert set(ports) == {f"{NAMES[number]}:{port}" for number, port in FAILSAFE_PORTS[direction]}

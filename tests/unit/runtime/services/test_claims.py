@@ -174,7 +174,7 @@ def test_the_outcome_does_not_depend_on_the_order_of_events(seed: int) -> None:
             assert of_world(world) == owners(list(there.values()))[0]
 
 
-def test_the_loser_gets_the_address_when_the_winner_goes() -> None:
+def test_the_other_service_gets_the_address_when_its_holder_is_removed() -> None:
     said: list[str] = []
     world = World(NODE, said.append, external_ranges(["0.0.0.0/0"]) or ())
     old = service("old", "10.96.0.1", 1, externalIPs=["198.51.100.1"])

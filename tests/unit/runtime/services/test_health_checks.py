@@ -99,7 +99,7 @@ def test_a_service_without_local_endpoints_or_a_stale_node_answers_503(
     assert status == 503 and json.loads(body)["serviceProxyHealthy"] is False
 
 
-def test_each_family_has_its_own(node: Node) -> None:
+def test_each_family_has_its_own_health_check(node: Node) -> None:
     port = node.free_port()
     node.checks.set({(4, port): WEB, (6, port): NONE})
     assert (node.ask(4, port)[0], node.ask(6, port)[0]) == (200, 503)

@@ -38,13 +38,13 @@ def test_the_slots_are_shared_evenly(count: int, size: int) -> None:
     assert max(shares.values()) - min(shares.values()) <= 1, "they take turns"
 
 
-def test_a_table_of_more_endpoints_than_slots() -> None:
+def test_a_maglev_table_with_too_few_slots_serves_the_first_endpoints() -> None:
     assert sorted(slots(names(300), 251)) == list(range(251)), "the first ones have one each"
     assert slots([], 251) == [0] * 251
 
 
 @pytest.mark.parametrize("gone", [0, 37, 99])
-def test_one_of_a_hundred_that_goes_moves_at_most_one_percent_of_the_others(gone: int) -> None:
+def test_removing_one_of_100_endpoints_moves_at_most_1_percent_of_the_slots(gone: int) -> None:
     before = names(100)
     after = before[:gone] + before[gone + 1 :]
     pairs = list(zip(holders(before), holders(after), strict=True))
@@ -88,7 +88,7 @@ def test_a_set_of_endpoints_has_one_table() -> None:
     assert at[251:502] == slots(four, 251)
 
 
-def test_where_there_is_no_room() -> None:
+def test_maglev_tables_beyond_the_slots_are_refused() -> None:
     tables = Tables(OF_ALL.slots)
     for count in range(1, OF_ALL.slots // USUAL + 1):
         tables.of(names(count), USUAL)

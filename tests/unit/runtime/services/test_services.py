@@ -84,7 +84,7 @@ def shown(frontend: Frontend) -> list[tuple[str, int, bool]]:
     return [(str(b.address), b.port, b.takes_new) for b in frontend.backends]
 
 
-def test_a_service_and_its_endpoints() -> None:
+def test_a_service_is_read_with_its_endpoints() -> None:
     (found,) = read(service(), endpoints(("10.0.0.2", READY), ("10.0.0.1", {})))
     assert (found.service, str(found.address), found.protocol, found.port) == (
         "shop/web",
@@ -108,7 +108,7 @@ def test_a_service_and_its_endpoints() -> None:
     ],
     ids=str,
 )
-def test_which_endpoints_take_new_connections(
+def test_readiness_selects_the_endpoints_for_new_connections(
     conditions: list[dict[str, Any]], takes_new: list[bool]
 ) -> None:
     (found,) = read(service(), endpoints(*zip(("10.0.0.1", "10.0.0.2"), conditions, strict=True)))
@@ -219,7 +219,7 @@ def test_a_node_without_addresses_has_no_node_ports_and_says_so() -> None:
 
 
 @pytest.mark.parametrize("number", [None, 0])
-def test_a_service_without_node_ports(number: int | None) -> None:
+def test_a_service_without_node_ports_has_one_frontend(number: int | None) -> None:
     ports = [{"port": 80, "nodePort": number}]
     assert len(read(service(type="LoadBalancer", ports=ports))) == 1
     assert len(read(service(type="ClusterIP", ports=NODE_PORT))) == 1
@@ -256,7 +256,7 @@ def test_two_services_with_one_node_port() -> None:
     ],
     ids=str,
 )
-def test_which_endpoints_of_the_node_are_for_clients_outside(
+def test_terminating_endpoints_serve_external_clients_if_none_is_ready(
     conditions: dict[str, dict[str, Any]], here: list[str]
 ) -> None:
     """KEP-1669: terminating endpoints of the node serve if none of the node's endpoints is ready."""
@@ -306,7 +306,7 @@ def test_the_parts_of_a_frontend() -> None:
     assert want.choices[3] == want.choices[6] and want.choices[5] == want.choices[7], "one row each"
 
 
-def test_an_endpoint_for_clients_outside_only_has_an_open_row() -> None:
+def test_a_terminating_endpoint_stays_open_for_external_clients() -> None:
     """It terminates, and serves clients outside for as long as no other of the node does."""
     slices = listed(("10.0.0.1", "node-1", DRAINING), ("10.0.0.2", "node-2", READY))
     exposed = service(type="NodePort", ports=NODE_PORT, externalTrafficPolicy="Local")
@@ -332,7 +332,9 @@ def test_an_endpoint_for_clients_outside_only_has_an_open_row() -> None:
     ],
     ids=str,
 )
-def test_how_long_a_client_stays(spec: dict[str, Any], seconds: int) -> None:
+def test_session_affinity_has_the_timeout_of_the_service(
+    spec: dict[str, Any], seconds: int
+) -> None:
     (found,) = read(service(**spec))
     assert found.affinity == seconds
 
@@ -348,7 +350,9 @@ def test_how_long_a_client_stays(spec: dict[str, Any], seconds: int) -> None:
     ],
     ids=str,
 )
-def test_how_endpoints_are_chosen(annotations: dict[str, object], size: int) -> None:
+def test_annotations_select_random_or_maglev_balancing(
+    annotations: dict[str, object], size: int
+) -> None:
     (found,) = read(annotated(**annotations))
     assert found.maglev_slots == size
 
@@ -358,7 +362,7 @@ def test_how_endpoints_are_chosen(annotations: dict[str, object], size: int) -> 
     [({}, None, 0), ({"outside": "tunnel"}, "tunnel", 2), ({"outside": "dsr"}, "dsr", 4)],
     ids=str,
 )
-def test_how_clients_outside_are_answered(
+def test_an_annotation_selects_the_return_path_for_external_clients(
     annotations: dict[str, object], way: str | None, bits: int
 ) -> None:
     slices = endpoints(("10.0.0.1", READY), ("10.0.0.2", NOT_READY))
@@ -400,7 +404,7 @@ def test_a_health_check_and_masquerade_do_not_share_a_port() -> None:
         read(service(**BALANCED), node=own)
 
 
-def test_a_service_that_is_answered_otherwise_keeps_its_rows() -> None:
+def test_a_service_with_another_return_path_keeps_its_backends() -> None:
     table, slices = Table(), endpoints(("10.0.0.1", READY))
     first = table.update(*read(annotated(outside="dsr"), slices))
     then = table.update(*read(annotated(outside="tunnel"), slices))
@@ -644,7 +648,7 @@ def test_an_address_that_is_external_too_keeps_its_ranges() -> None:
     assert found.ranges
 
 
-def test_lists_of_ranges() -> None:
+def test_equal_ranges_share_a_list() -> None:
     lists = Lists()
     one, two = (ipaddress.ip_network(each) for each in ("192.0.2.0/24", "2001:db8::/32"))
     assert [lists.of(each) for each in (None, (one,), (), (two,), (one,))] == [0, 1, 2, 3, 1]
@@ -712,7 +716,7 @@ def test_an_endpoint_that_never_took_a_connection_needs_no_row() -> None:
     assert numbers_of(packed)[:6] == (0, 0, 0, 0, 0, 0)
 
 
-def test_where_there_is_no_room() -> None:
+def test_backends_beyond_the_table_are_refused() -> None:
     many = frontend(*((f"10.0.2.{i}", True) for i in range(9)))
     with pytest.raises(InputError, match="endpoints of Services"):
         Table(places=8).update(many)
@@ -733,7 +737,7 @@ def test_a_balancer_with_more_ranges_than_an_object_may_have_is_left_out() -> No
     assert balancers and set(found) == set(whole) - balancers
 
 
-def test_backends_of_two_frontends_are_rows_of_their_own() -> None:
+def test_each_frontend_has_its_own_backends() -> None:
     two = read(
         service(externalIPs=["192.0.2.1"]),
         endpoints(("10.0.0.1", READY)),

@@ -141,7 +141,7 @@ def test_atomic_operations(op: AtomicOp, expected: int, size: int) -> None:
         assert r0(*silent, mov(0, Reg(1))) == 10
 
 
-def test_an_exchange_of_something_else_changes_nothing() -> None:
+def test_a_compare_and_exchange_of_another_value_changes_nothing() -> None:
     code: tuple[Linked, ...] = (
         Store(8, FP, -8, Imm(12)),
         mov(0, 13),

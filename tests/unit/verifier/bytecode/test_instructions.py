@@ -34,7 +34,7 @@ def test_the_code_of_an_object_is_encoded_as_it_was(name: str) -> None:
             assert b"".join(map(encode, decode(section.data).values())) == section.data
 
 
-def test_every_bit_counts() -> None:
+def test_the_decoder_ignores_no_bit() -> None:
     """Every decoded instruction is encoded to the same bytes: no bit is ignored."""
     rng = random.Random(3)
     refused = 0

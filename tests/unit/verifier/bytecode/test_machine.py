@@ -133,7 +133,9 @@ REFUSED: list[tuple[str, type[BytecodeError], tuple[Linked, ...]]] = [
 
 
 @pytest.mark.parametrize(("what", "error", "code"), REFUSED, ids=[each[0] for each in REFUSED])
-def test_it_is_refused(what: str, error: type[BytecodeError], code: tuple[Linked, ...]) -> None:
+def test_invalid_code_is_refused(
+    what: str, error: type[BytecodeError], code: tuple[Linked, ...]
+) -> None:
     with pytest.raises(error):
         result(*code)
 
@@ -268,7 +270,7 @@ def stepped(state: State, *code: Linked) -> object:
     return outcome
 
 
-def test_a_condition_that_is_not_known_is_a_branch_and_changes_nothing() -> None:
+def test_a_jump_on_an_unknown_condition_branches_without_a_change_of_state() -> None:
     x = TERMS.variable("x", 64)
     state = unknown_state({3: x})
     outcome = stepped(state, mov(4, 1), JumpIf(JumpOp.JEQ, 32, 3, Imm(5), 7))
@@ -301,7 +303,7 @@ def test_a_pointer_needs_a_null_check_before_use() -> None:
     assert other.load(Pointer(other.frame, -8 & mask(64)), 8) == 0
 
 
-def test_another_lookup_is_not_refined() -> None:
+def test_a_null_check_refines_only_its_own_lookup() -> None:
     one, two = (Pointer(MapValue("array", n), 0, _bool(f"null{n}")) for n in (1, 2))
     state = unknown_state({0: one, 6: two})
     outcome = stepped(state, JumpIf(JumpOp.JEQ, 64, 0, Imm(0), 3))

@@ -149,7 +149,7 @@ def test_the_longest_prefix_is_found() -> None:
     assert len(trie.items()) == 4
 
 
-def test_a_data_section_that_is_read_only_is() -> None:
+def test_a_program_cannot_write_to_a_read_only_data_section() -> None:
     data = MapDefinition(".rodata", MapKind.ARRAY, 4, 8, 1, BPF_F_RDONLY_PROG, initial=b"ABCDEFGH")
     load: tuple[Linked, ...] = (LoadMapValue(1, ".rodata", 2), Load(2, 0, 1, 1), Exit())
 
@@ -182,7 +182,7 @@ def test_every_known_helper_has_a_model_or_is_asked_about() -> None:
     assert not MODELS.keys() & ASKED
 
 
-def test_an_oracle_answers() -> None:
+def test_the_oracle_answers_helpers_and_kfuncs() -> None:
     oracle = Says(Answer(-3))
     about = around(CallHelper(Helper.KTIME_GET_NS), Exit(), oracle=oracle)
     assert run(about).result == (1 << 32) - 3
@@ -209,7 +209,7 @@ def test_writes_of_a_helper_must_be_declared() -> None:
     assert run(around(*FIB, oracle=written), bytes(64)).result == 7
 
 
-def test_a_packet_that_a_helper_changes_is_another() -> None:
+def test_a_helper_that_changes_the_packet_ends_its_pointers() -> None:
     code: tuple[Linked, ...] = (
         mov(6, Reg(1)),
         Load(4, 7, 1, 76),
@@ -295,7 +295,7 @@ def test_a_submitted_record_cannot_be_used(give_back: int) -> None:
         result(*RESERVE, CallHelper(give_back))
 
 
-def test_a_ring_buffer_has_an_end() -> None:
+def test_a_ring_buffer_refuses_records_beyond_its_size() -> None:
     ring = around(Exit()).ring("ring")
     state = ended(mov(0, 0), Exit()).state
     assert ring.reserve(state, 8, 1) == 0, "flags"
@@ -311,7 +311,7 @@ def test_sizes_are_checked(definition: MapDefinition) -> None:
         empty_map(definition).put(bytes(definition.key_size), bytes(definition.value_size + 1))
 
 
-def test_a_map_without_a_model_is_not_looked_into() -> None:
+def test_a_lookup_in_a_map_without_a_model_is_refused() -> None:
     with pytest.raises(UnmodelledError, match="PROG_ARRAY"):
         result(*lookup("programs", 0))
     with pytest.raises(FaultError, match="no map"):

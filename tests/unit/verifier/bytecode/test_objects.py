@@ -188,7 +188,7 @@ def test_a_file_of_another_kind_is_an_error() -> None:
             read_object(data)
 
 
-def test_a_false_size_of_a_symbol_table_costs_nothing() -> None:
+def test_a_false_size_of_a_symbol_table_is_refused() -> None:
     whole = bytearray(prebuilt("sockets.bpf.o"))
     (table,) = struct.unpack_from("<Q", whole, 40)
     for section in read_elf(bytes(whole)).sections[1:]:

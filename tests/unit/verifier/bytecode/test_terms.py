@@ -19,7 +19,7 @@ def test_equal_terms_are_one_object() -> None:
     assert D.no(D.no(P)) is P
 
 
-def test_a_condition_and_its_contrary_vanish() -> None:
+def test_a_condition_and_its_negation_cancel() -> None:
     assert D.both(P, D.no(P)) is False
     assert D.either(P, D.no(P)) is True
     assert D.either(D.both(P, Q), D.both(P, D.no(Q))) is P
@@ -29,7 +29,7 @@ def test_a_condition_and_its_contrary_vanish() -> None:
     assert D.both(D.equal(X, 1, 32), D.no(D.equal(X, 2, 32))) is D.equal(X, 1, 32)
 
 
-def test_a_choice_beside_a_number_is_its_condition() -> None:
+def test_comparing_a_choice_of_numbers_gives_its_condition() -> None:
     chosen = D.choose(P, 3, 5, 32)
     assert D.equal(chosen, 3, 32) is P
     assert D.equal(chosen, 5, 32) is D.no(P)
@@ -68,7 +68,7 @@ def test_masks_and_shifts_are_parts() -> None:
     assert D.no(bit) is D.compare(Cmp.ULT, X, 1 << 31, 32)
 
 
-def test_one_order_has_one_form() -> None:
+def test_equivalent_comparisons_are_one_term() -> None:
     assert D.compare(Cmp.ULT, 5, X, 32) is D.no(D.compare(Cmp.ULT, X, 6, 32))
     assert D.compare(Cmp.ULE, X, 5, 32) is D.compare(Cmp.ULT, X, 6, 32)
     assert D.compare(Cmp.ULT, X, 1, 32) is D.equal(X, 0, 32)

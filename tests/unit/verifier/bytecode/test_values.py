@@ -106,7 +106,7 @@ def test_one_operand_and_widths(operands: tuple[int, int, int], more: int) -> No
 
 @EXAMPLES
 @given(value=st.integers(0, mask(64)), low=st.integers(0, 63), width=st.integers(1, 64))
-def test_parts_of_parts(value: int, low: int, width: int) -> None:
+def test_extract_of_extract_selects_the_same_bits(value: int, low: int, width: int) -> None:
     width = min(width, 64 - low)
     t = term(value, 64)
     expected = value >> low & mask(width)
@@ -160,14 +160,14 @@ def test_bytes_taken_apart_and_put_together_are_the_term_again() -> None:
 
 
 @given(a=st.booleans(), b=st.booleans(), terms=MIXED)
-def test_truths(a: bool, b: bool, terms: tuple[bool, bool]) -> None:
+def test_boolean_terms_equal_booleans(a: bool, b: bool, terms: tuple[bool, bool]) -> None:
     left, right = term(a, 0) if terms[0] else a, term(b, 0) if terms[1] else b
     assert holds(TERMS.both(left, right)) == NUMBERS.both(a, b) == (a and b)
     assert holds(TERMS.either(left, right)) == NUMBERS.either(a, b) == (a or b)
     assert holds(TERMS.no(left)) == NUMBERS.no(a) == (not a)
 
 
-def test_unknown_terms_stay_what_they_mean() -> None:
+def test_simplified_terms_keep_their_meaning() -> None:
     x, y = (TERMS.variable(name, 32) for name in "xy")
     assert TERMS.binary(Op.ADD, x, 0, 32) is x
     assert TERMS.binary(Op.AND, x, mask(32), 32) is x

@@ -73,5 +73,5 @@ def test_a_rule_for_each_column_and_one_for_all_make_a_part_of_each_column() -> 
     assert found([(9, every)], rules) == expected
 
 
-def test_without_rules_the_cells_are_the_parts() -> None:
+def test_cells_without_rules_are_the_parts() -> None:
     assert found([(4, 0b0110), (2, 0b1001)], []) == [(4, 0, 0b0110), (2, 0, 0b1001)]

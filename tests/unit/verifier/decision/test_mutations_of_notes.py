@@ -135,7 +135,7 @@ def log_of_a_rule_forgotten(d: DecisionIR) -> DecisionIR:
     return replace(d, rules=tuple(quiet))
 
 
-def test_the_tables_are_what_the_policies_note() -> None:
+def test_a_decision_with_the_notes_of_the_policies_is_proved() -> None:
     d = decided()
     assert isinstance(prove_decision(POLICIES, None, d), Proved)
     notes = {tuple(note.index for note in entry.notes) for entry in d.rules}
@@ -155,7 +155,7 @@ def test_the_tables_are_what_the_policies_note() -> None:
     ],
     ids=lambda mutate: mutate.__name__,
 )
-def test_tables_that_note_otherwise_are_refuted(
+def test_a_decision_with_other_notes_is_refuted(
     mutate: Callable[[DecisionIR], DecisionIR],
 ) -> None:
     changed = mutate(decided())

@@ -245,7 +245,7 @@ def test_a_corrupted_decision_is_refuted(mutate: Callable[[DecisionIR], Decision
     ],
     ids=["hosts", "log", "source-ports"],
 )
-def test_what_tables_cannot_hold_is_never_proved(change: dict[str, object]) -> None:
+def test_a_policy_beyond_the_tables_is_refuted(change: dict[str, object]) -> None:
     tier = POLICIES.tiers[0]
     richer = PolicySet((replace(tier, policies=(replace(POLICY, **change),)),))  # type: ignore[arg-type]
     assert isinstance(prove_decision(richer, UNIVERSE, decided()), Refuted)

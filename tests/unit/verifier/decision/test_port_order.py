@@ -203,7 +203,7 @@ def test_icmp_and_other_protocols_keep_their_numbers() -> None:
 
 
 @pytest.mark.parametrize("bad", [(80, 65536), (-1, 80), (65536 + 80, 65536 + 81)])
-def test_numbers_that_are_no_ports_are_not_renamed_into_some(bad: tuple[int, int]) -> None:
+def test_invalid_port_numbers_are_an_internal_error(bad: tuple[int, int]) -> None:
     with pytest.raises(InternalError, match="got past the front end"):
         in_order(cell(PortRange(Protocol.TCP, *bad), allowed=((80, 80),)))
     rule = RuleQuestion((), (), ((), ()), (), (), (("keys", 0, cases.LAST + 1),), ())

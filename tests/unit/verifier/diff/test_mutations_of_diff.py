@@ -488,5 +488,5 @@ def test_the_original_code_passes() -> None:
         check.run()
 
 
-def test_the_list_is_long_enough() -> None:
+def test_the_diff_has_at_least_30_mutations() -> None:
     assert len(MUTATIONS) >= 30

@@ -36,20 +36,20 @@ from tests.unit.verifier.intents.intent_battery import (
 @pytest.mark.parametrize(
     "question", QUESTIONS, ids=lambda q: f"{'given' if q in GIVEN else 'any'}: {q.name}"
 )
-def test_an_intent_gets_its_answer(question: Question) -> None:
+def test_each_intent_gets_the_written_answer(question: Question) -> None:
     question.check()
 
 
 @pytest.mark.parametrize("question", [q for q in QUESTIONS if q.status is IntentStatus.BROKEN],
                          ids=lambda q: q.name)  # fmt: skip
-def test_a_witness_stands_with_its_verdict(question: Question) -> None:
+def test_a_witness_has_the_verdict_of_the_semantics(question: Question) -> None:
     witness = question.answer().witness
     assert witness is not None
     ((name, said),) = witness.verdicts
     assert (name, said) == ("", verdict(question.policies, witness.flow))
 
 
-def test_the_rule_that_lets_it_through_is_named_with_its_line() -> None:
+def test_a_broken_never_names_the_allowing_rule_and_its_line() -> None:
     answer = Question(
         "", DB, intent("never", pods("web"), pods("db")), IntentStatus.BROKEN
     ).answer()
@@ -60,7 +60,7 @@ def test_the_rule_that_lets_it_through_is_named_with_its_line() -> None:
     assert isinstance(src, Endpoint) and src.labels == {"app": "web"} and src.namespace == "shop"
 
 
-def test_the_policies_that_keep_it_out_are_named() -> None:
+def test_a_broken_always_names_the_isolating_policies() -> None:
     answer = Question("", DB, intent("always", pods("x"), pods("db")), IntentStatus.BROKEN).answer()
     assert [place.words for place in answer.responsible] == ["shop/p"]
 
@@ -89,7 +89,9 @@ def test_each_query_has_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert evidence.queries == 3  # something happens, nothing breaks it, something could
 
 
-def test_a_universe_without_connections_is_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_universe_without_connections_is_an_internal_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     import z3
 
     monkeypatch.setattr(Connection, "is_possible", lambda _: z3.BoolVal(False))
@@ -98,7 +100,7 @@ def test_a_universe_without_connections_is_a_bug(monkeypatch: pytest.MonkeyPatch
         verify_intents(Connection((DB,), (asked,)), DB, (asked,))
 
 
-def test_a_witness_that_the_semantics_does_not_confirm_is_no_answer(
+def test_an_unconfirmed_witness_is_an_internal_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "breaks", lambda *_: False)
@@ -116,7 +118,7 @@ def test_the_order_of_intents_is_kept_and_each_has_a_key() -> None:
     assert [answer.title for answer in answers] == ["number-0", "number-1", "number-2"]
 
 
-def test_intents_in_words() -> None:
+def test_an_intent_is_described_in_words() -> None:
     shown = describe_intent(intent("only", pods("web"), pods("db"), SQL, builtin=True))
     assert shown == ("only TCP 5432 from [shop: app=web] to [shop: app=db], including builtin")
     assert describe_intent(intent("isolated", pods("a"), pods("b"))) == (
@@ -124,7 +126,7 @@ def test_intents_in_words() -> None:
     )
 
 
-def test_without_policies_everything_is_let_through() -> None:
+def test_a_broken_intent_without_policies_names_no_rule() -> None:
     answer = Question("", NOTHING, intent("never"), IntentStatus.BROKEN).answer()
     assert answer.status is IntentStatus.BROKEN
     assert answer.responsible == ()

@@ -49,7 +49,7 @@ def says(solver: str, answer: Answer, reason: str = "") -> Solve:
 
 
 @pytest.mark.parametrize("choice", Choice)
-def test_each_choice_decides(choice: Choice) -> None:
+def test_each_solver_choice_decides_sat_and_unsat(choice: Choice) -> None:
     assert decide(UNSAT, choice).answer is Answer.UNSAT
     found = decide(SAT, choice)
     assert found.answer is Answer.SAT
@@ -95,7 +95,7 @@ def test_solvers_that_disagree_stop_the_run(one: Answer, other: Answer) -> None:
         decide(SAT, Choice.BOTH, solvers=solvers)
 
 
-def test_a_lying_second_solver_is_caught() -> None:
+def test_a_wrong_answer_of_the_second_solver_is_an_error() -> None:
     for goal, lie in ((SAT, Answer.UNSAT), (UNSAT, Answer.SAT)):
         solvers = {**SOLVERS, Choice.BITWUZLA: says("liar", lie)}
         with pytest.raises(InternalError, match="disagree"):

@@ -50,7 +50,7 @@ def kinds(connection: Connection, src: str, dst: str) -> list[Any]:
 @pytest.mark.parametrize("policies", [DB, SHUT, closed(app("x"), rule(NODES), hosts=ALWAYS)])
 @pytest.mark.parametrize("src", ["pod", "node", "outside"])
 @pytest.mark.parametrize("dst", ["pod", "node", "outside"])
-def test_every_pair_of_ends_is_possible_but_two_outside(
+def test_every_pair_of_ends_has_a_flow_except_two_external_addresses(
     policies: PolicySet, src: str, dst: str
 ) -> None:
     connection = Connection((policies,))
@@ -58,7 +58,7 @@ def test_every_pair_of_ends_is_possible_but_two_outside(
     assert (flow is None) is (src == dst == "outside")
 
 
-def test_two_pods_may_be_equal_in_everything() -> None:
+def test_two_pods_may_differ_in_their_addresses_only() -> None:
     c = Connection((DB,))
     same = [c.src.pod.value(key) == c.dst.pod.value(key) for key in c.src.pod.domains]
     flow = a_flow(c, *kinds(c, "pod", "pod"), *same, z3.Not(c.is_same_pod))
@@ -68,7 +68,7 @@ def test_two_pods_may_be_equal_in_everything() -> None:
     assert src.labels == dst.labels and src.addresses != dst.addresses
 
 
-def test_a_pod_to_itself_is_one_pod_and_passes() -> None:
+def test_a_pods_connection_to_itself_is_allowed() -> None:
     c = Connection((SHUT,))
     flow = a_flow(c, c.is_same_pod)
     assert flow is not None and flow.src == flow.dst
@@ -76,7 +76,7 @@ def test_a_pod_to_itself_is_one_pod_and_passes() -> None:
     assert a_flow(c, c.is_same_pod, z3.Not(c.is_builtin(c.sets[0]))) is None
 
 
-def test_its_own_node_passes_where_it_speaks() -> None:
+def test_a_node_that_speaks_reaches_its_pod() -> None:
     c = Connection((SHUT,))
     assert a_flow(c, c.is_on_dst_node, c.speaks, z3.Not(c.allowed(SHUT))) is None
     flow = a_flow(c, c.is_on_dst_node, z3.Not(c.speaks), z3.Not(c.allowed(SHUT)))
@@ -112,7 +112,9 @@ def test_shared_objects_have_one_set_of_labels() -> None:
     assert flow.src.namespace == flow.dst.namespace == "shop"
 
 
-def test_a_model_that_the_semantics_denies_is_no_flow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_the_semantics_contradicts_is_an_internal_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     c = Connection((SHUT,))
     turned = {Action.ALLOW: Action.DENY, Action.DENY: Action.ALLOW}
 
@@ -126,7 +128,7 @@ def test_a_model_that_the_semantics_denies_is_no_flow(monkeypatch: pytest.Monkey
         a_flow(c)
 
 
-def test_a_policy_set_that_was_not_given_is_not_asked() -> None:
+def test_an_unknown_policy_set_is_an_internal_error() -> None:
     c = Connection((DB,))
     with pytest.raises(InternalError, match="not made for"):
         c.end(SHUT, Direction.EGRESS)

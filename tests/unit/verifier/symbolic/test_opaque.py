@@ -98,7 +98,7 @@ def test_equal_texts_in_another_order_do_not_cancel() -> None:
     assert kinds(one, other) - {None}
 
 
-def test_the_two_ends_of_a_connection_are_read_apart() -> None:
+def test_opaque_rules_of_the_two_ends_are_read_independently() -> None:
     """It closes only where one rule allows egress of `a`, and the other does not deny ingress of `b`."""
     opens = policy("a", Direction.EGRESS, rule(Action.ALLOW, "x"))
     denies = rule(Action.DENY, "y")
@@ -107,7 +107,7 @@ def test_the_two_ends_of_a_connection_are_read_apart() -> None:
     assert DifferenceKind.NARROWED in kinds(before, after)
 
 
-def test_where_order_counts_rules_of_one_end_are_read_apart() -> None:
+def test_opaque_rules_of_an_ordered_tier_are_read_independently() -> None:
     """The deny counts only where the first allow does not match, and the second does."""
     rules = (rule(Action.ALLOW, "x"), rule(Action.DENY), rule(Action.ALLOW, "y"))
     without = (rules[0], rules[2])
@@ -120,13 +120,13 @@ def test_where_order_counts_rules_of_one_end_are_read_apart() -> None:
     assert len(sets) == 4
 
 
-def test_where_denies_win_all_allows_are_read_alike() -> None:
+def test_opaque_allows_of_a_deny_wins_tier_share_a_reading() -> None:
     rules = [rule(Action.ALLOW, str(number)) for number in range(50)]
     sets = readings(tier(policy("a", Direction.EGRESS, *rules), mode=TierMode.DENY_WINS))
     assert sets is not None and len(sets) == 2
 
 
-def test_too_many_to_try_are_not_tried() -> None:
+def test_too_many_opaque_rules_have_no_readings() -> None:
     rules = [rule(Action.ALLOW, str(number)) for number in range(MOST_BUNDLES + 1)]
     many = tier(policy("a", Direction.EGRESS, *rules))
     assert readings(many) is None

@@ -193,13 +193,13 @@ SAME = {
 
 
 @pytest.mark.parametrize(("before", "after"), DIFFERENT.values(), ids=DIFFERENT)
-def test_different(before: PolicySet, after: PolicySet) -> None:
+def test_different_policy_sets_compare_as_different(before: PolicySet, after: PolicySet) -> None:
     assert isinstance(compare(before, after), Difference)
     assert isinstance(compare(after, before), Difference)
 
 
 @pytest.mark.parametrize(("before", "after"), SAME.values(), ids=SAME)
-def test_same(before: PolicySet, after: PolicySet) -> None:
+def test_equal_policy_sets_compare_as_same(before: PolicySet, after: PolicySet) -> None:
     assert isinstance(compare(before, after), Same)
 
 
