@@ -39,7 +39,7 @@ POD, NODE, FROM_OUTSIDE, ON_A_WIRE = (
     "to a pod of another node",
     "to another node",
     "from outside to a node port, the endpoint on another node",
-    "the same, checksums and segments finished by who sends, as on a wire",
+    "the same, with checksums and segmentation done by the sender, as on a wire",
 )
 Dress = Callable[[Site], None]
 Groups = dict[str, list[Bed]]
