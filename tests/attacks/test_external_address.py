@@ -24,8 +24,9 @@ from tests.kernel.support.node_commands import (
 from tests.kernel.support.node_under_test import NODE
 from tests.kernel.support.service_wire import ServiceWire
 from tests.kernel.support.service_yaml import PORT
+from tests.slices import at_length
 
-pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
+pytestmark = [pytest.mark.kernel, *at_length(pytest.mark.fresh)]
 __all__ = ["commands"]
 
 

@@ -60,7 +60,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def lab(tmp_path: Path) -> Iterator[TwoNodes]:
+def lab(loads: None, tmp_path: Path) -> Iterator[TwoNodes]:
     """No checksum is left to a device: XDP would leave such packets to tc."""
     with ExitStack() as owned:
         made = TwoNodes(tmp_path, owned)

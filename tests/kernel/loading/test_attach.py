@@ -41,8 +41,9 @@ from tests.kernel.support.table_policy import (
     ANY,
     udp_port,
 )
+from tests.slices import at_length
 
-pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
+pytestmark = [pytest.mark.kernel, *at_length(pytest.mark.fresh)]
 modes = pytest.mark.parametrize("mode", ["tcx", "clsact"])
 INGRESS = 0xFFFFFFF2
 PROG_QUERY = 16

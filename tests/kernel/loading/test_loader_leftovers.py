@@ -38,8 +38,9 @@ from tests.kernel.support.packets import (
     udp,
 )
 from tests.kernel.support.table_policy import ANY
+from tests.slices import at_length
 
-pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
+pytestmark = [pytest.mark.kernel, *at_length(pytest.mark.fresh)]
 modes = pytest.mark.parametrize("mode", ["tcx", pytest.param("clsact", marks=pytest.mark.slow)])
 
 ONLY_A = [endpoint("a", A, "pca"), endpoint("c", C, None)]

@@ -21,8 +21,9 @@ from tests.kernel.support.packets import (
 )
 from tests.kernel.support.table_policy import ANY
 from tests.kernel_corpus.surroundings import own_network
+from tests.slices import at_length
 
-pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
+pytestmark = [pytest.mark.kernel, *at_length(pytest.mark.fresh)]
 
 COMMANDS: dict[str, Callable[[NodeUnderTest], object]] = {
     "load": lambda node: node.load(node.policy()),

@@ -25,8 +25,9 @@ from tests.kernel.support.packets import (
     tcp,
 )
 from tests.kernel.support.table_policy import tcp_port
+from tests.slices import at_length
 
-pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
+pytestmark = [pytest.mark.kernel, *at_length(pytest.mark.fresh)]
 Damage = Callable[[Path], object]
 
 

@@ -41,8 +41,9 @@ from tests.kernel.support.node_under_test import (
 )
 from tests.kernel.support.service_wire import ServiceWire
 from tests.kernel.support.service_yaml import PORT
+from tests.slices import at_length
 
-pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
+pytestmark = [pytest.mark.kernel, *at_length(pytest.mark.fresh)]
 __all__ = ["commands"]
 LEFT_OUT = "198.51.100.9 port 80/TCP, 2001:db8:51::9 port 80/TCP: is outside of --external-cidr"
 

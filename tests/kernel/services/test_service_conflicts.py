@@ -39,8 +39,9 @@ from tests.kernel.support.service_yaml import (
     value,
 )
 from tests.kernel.support.table_policy import ANY
+from tests.slices import at_length
 
-pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
+pytestmark = [pytest.mark.kernel, *at_length(pytest.mark.fresh)]
 families = pytest.mark.parametrize("family", [4, 6])
 EXTERNAL = Host(VIP.mac, "198.51.100.9", "2001:db8:51::9")
 

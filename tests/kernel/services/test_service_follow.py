@@ -66,8 +66,9 @@ from tests.kernel.support.service_yaml import (
     web,
 )
 from tests.kernel.support.table_policy import ANY
+from tests.slices import at_length
 
-pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
+pytestmark = [pytest.mark.kernel, *at_length(pytest.mark.fresh)]
 Resolved = dict[bytes, tuple[tuple[int, ...], list["Found"], list["Found"]]]
 Found = tuple[str, int, str]
 """An endpoint's address and port, and how clients outside are answered."""

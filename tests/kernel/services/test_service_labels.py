@@ -34,8 +34,9 @@ from tests.kernel.support.service_yaml import (
     web,
 )
 from tests.kernel.support.table_policy import ANY
+from tests.slices import at_length
 
-pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
+pytestmark = [pytest.mark.kernel, *at_length(pytest.mark.fresh)]
 PROXY_NAME, HEADLESS = "service.kubernetes.io/service-proxy-name", "service.kubernetes.io/headless"
 labels = pytest.mark.parametrize(
     "label", [{PROXY_NAME: "mesh"}, {PROXY_NAME: ""}, {HEADLESS: ""}], ids=str

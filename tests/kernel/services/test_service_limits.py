@@ -31,8 +31,9 @@ from tests.kernel.support.service_yaml import (
     value,
 )
 from tests.kernel.support.table_policy import ANY
+from tests.slices import at_length
 
-pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
+pytestmark = [pytest.mark.kernel, *at_length(pytest.mark.fresh)]
 
 
 def own(number: int) -> Host:

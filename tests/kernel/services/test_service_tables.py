@@ -47,8 +47,9 @@ from tests.kernel.support.table_policy import (
     ANY,
     NamePlacer,
 )
+from tests.slices import at_length
 
-pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
+pytestmark = [pytest.mark.kernel, *at_length(pytest.mark.fresh)]
 
 
 def test_the_tables_hold_what_all_services_of_a_node_may_have(node: NodeUnderTest) -> None:

@@ -56,8 +56,9 @@ from tests.kernel.support.snat_frames import (
     port_of,
     sent,
 )
+from tests.slices import at_length
 
-pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
+pytestmark = [pytest.mark.kernel, *at_length(pytest.mark.fresh)]
 SCHEMAS = Path(__file__).parents[3] / "docs" / "schemas"
 PORTS = range(50000, 50100)
 OWN = Host(NODE.mac, "10.0.0.77", "fd00::77")
