@@ -13,6 +13,7 @@ from tests.kernel.support.node_under_test import (
     B,
     NodeUnderTest,
 )
+from tests.kernel.support.objects import SMALL_TABLES
 from tests.kernel.support.packets import (
     ACK,
     FIN,
@@ -129,9 +130,7 @@ def test_only_an_expired_entry_of_the_established_table_is_replaced(
     node: NodeUnderTest, variant: Callable[..., Path], family: int
 ) -> None:
     n = 64 // OF_A_POD
-    name, entries = {4: ("PC_CT4_ENTRIES", "131072"), 6: ("PC_CT6_ENTRIES", "65536")}[family]
-    small = variant("small", {"ct_map.h": (f"{name} {entries}", f"{name} 64")})
-    node.load(node.policy().allow("a", "b", ANY), objects=small)
+    node.load(node.policy().allow("a", "b", ANY), objects=variant("small", SMALL_TABLES))
     first, second = range(1000, 1000 + n), range(2000, 2000 + n // 2)
     for port in first:
         shake_hands(node, port, family)

@@ -19,6 +19,7 @@ from tests.kernel.support.node_under_test import (
     B,
     NodeUnderTest,
 )
+from tests.kernel.support.objects import RENAMED_MAPS
 from tests.kernel.support.packets import (
     ACK,
     SYN,
@@ -75,7 +76,7 @@ def test_without_a_tick_rate_no_connection_is_recorded(node: NodeUnderTest, fami
 def test_hooks_without_a_clock_are_refused(
     node: NodeUnderTest, variant: Callable[..., Path]
 ) -> None:
-    older = variant("older", {"generation.h": ("pc_clock", "pc_no_clock")})
+    older = variant("older", RENAMED_MAPS)
     with pytest.raises(HostError, match="pc_clock") as refused:
         node.load(node.policy(), objects=older)
     assert refused.value.hint == "compile the bundle again"

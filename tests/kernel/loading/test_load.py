@@ -32,6 +32,7 @@ from tests.kernel.support.node_under_test import (
     NodeUnderTest,
     endpoint,
 )
+from tests.kernel.support.objects import RENAMED_MAPS, SMALL_TABLES
 from tests.kernel.support.packets import (
     ACK,
     SYN,
@@ -171,14 +172,12 @@ def _fail_by_hooks(node: NodeUnderTest, variant: Callable[..., Path]) -> None:
 
 
 def _fail_by_other_maps(node: NodeUnderTest, variant: Callable[..., Path]) -> None:
-    other = variant("other", {"ct_map.h": ("PC_CT4_ENTRIES 131072", "PC_CT4_ENTRIES 4096")})
-    node.load(node.policy(), objects=other)
+    node.load(node.policy(), objects=variant("other", SMALL_TABLES))
 
 
 def _fail_by_renamed_maps(node: NodeUnderTest, variant: Callable[..., Path]) -> None:
-    """The hooks in use have a map that the new ones know by another name."""
-    other = variant("renamed", {"service_map.h": ("pc_backends", "pc_rears")})
-    node.load(node.policy(), objects=other)
+    """The hooks in use have maps that the new ones know by other names."""
+    node.load(node.policy(), objects=variant("renamed", RENAMED_MAPS))
 
 
 def _fail_by_placer(node: NodeUnderTest, _variant: object) -> None:

@@ -22,11 +22,33 @@ CLANG = [
     f"-idirafter/usr/include/{os.uname().machine}-linux-gnu",
 ]  # fmt: skip
 
+Edits = dict[str, tuple[str, str]]
+"""By header, a text and what stands there instead."""
+SMALL_TABLES: Edits = {
+    "ct_map.h": (
+        "PC_CT4_ENTRIES 131072\n#define PC_CT6_ENTRIES 65536",
+        "PC_CT4_ENTRIES 64\n#define PC_CT6_ENTRIES 64",
+    )
+}
+"""Tables of established connections with 64 entries."""
+RENAMED_MAPS: Edits = {
+    "generation.h": ("pc_clock", "pc_no_clock"),
+    "service_map.h": ("pc_backends", "pc_rears"),
+}
+"""Two maps with other names than the runtime knows."""
+
 
 def compile_c(source: Path, target: Path, *flags: str) -> None:
     """Compile as the compiler driver does: BTF stays, debug information goes."""
     subprocess.run([*CLANG, *flags, "-c", str(source), "-o", str(target)], check=True)
     subprocess.run(["llvm-strip", "-g", str(target)], check=True)
+
+
+def headers_of(source: Path) -> set[str]:
+    """The names of the headers that a source includes, also by others."""
+    command = [*CLANG, f"-I{source.parent}", "-MM", str(source)]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return {Path(word).name for word in said.split() if word.endswith(".h")}
 
 
 def compile_objects(folder: Path) -> Path:
