@@ -45,6 +45,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason="loading BPF needs root"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _node_objects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The compiler's own node objects are compiled once a run."""
+    from tests.node_objects import compiled_once
+
+    with compiled_once(tmp_path_factory):
+        yield
+
+
 @pytest.fixture(scope="session")
 def objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """hooks.bpf.o and the objects of tests; prebuilt objects where clang is emulated."""
