@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Untrusted input cannot act on the terminal, the log or the page that shows it."""
 
+import io
 import json
 import os
 import re
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+
+from policyc.compiler.cli import main
 
 ACTS = re.compile(
     r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
@@ -51,17 +54,43 @@ Run = Callable[..., Done]
 
 
 @pytest.fixture
-def policyc(tmp_path: Path) -> Run:
-    """Runs policyc in `tmp_path`, where `good` has a policy and `pods.yaml` two pods."""
+def folder(tmp_path: Path) -> Path:
+    """`good` has a policy and `pods.yaml` two pods."""
     (tmp_path / "good").mkdir()
     (tmp_path / "good/a.yaml").write_text(POLICY)
     (tmp_path / "bad").mkdir()
     (tmp_path / "pods.yaml").write_text(PODS)
+    return tmp_path
+
+
+@pytest.fixture
+def policyc(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs policyc in the folder, in this process. Its streams encode as those of a process."""
+
+    def run(*arguments: str) -> Done:
+        out, err = io.BytesIO(), io.BytesIO()
+        stdout = io.TextIOWrapper(out, "utf-8", "surrogateescape")
+        stderr = io.TextIOWrapper(err, "utf-8", "backslashreplace")
+        with monkeypatch.context() as patch:
+            patch.chdir(folder)
+            patch.setattr(sys, "stdout", stdout)
+            patch.setattr(sys, "stderr", stderr)
+            code = main.run(list(arguments))
+        stdout.flush()
+        stderr.flush()
+        return Done(arguments, code, out.getvalue(), err.getvalue())
+
+    return run
+
+
+@pytest.fixture
+def process(folder: Path) -> Run:
+    """Runs policyc in the folder, as a process."""
 
     def run(*arguments: str) -> Done:
         return subprocess.run(
             [sys.executable, "-m", "policyc.compiler.cli", *arguments],
-            cwd=tmp_path,
+            cwd=folder,
             capture_output=True,
             timeout=120,
             check=False,
@@ -251,9 +280,9 @@ def test_a_picture_of_a_listing_escapes_file_names(policyc: Run, tmp_path: Path)
     assert_harmless(shown(done))
 
 
-def test_a_name_that_is_not_utf8_is_escaped(policyc: Run, tmp_path: Path) -> None:
+def test_a_name_that_is_not_utf8_is_escaped(process: Run, tmp_path: Path) -> None:
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad/\xff\xfe.yaml")).write_text("kind: Pod\n")
     for command in (("check", "-f", "bad"), ("check", "-f", "\udcff"), ("fmt", "\udcff")):
-        text = shown(policyc(*command))
+        text = shown(process(*command))
         assert_harmless(text)
         assert r"\xff" in text

@@ -4,9 +4,11 @@
 import base64
 import hashlib
 import json
+import os
+import pickle
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,12 @@ import jsonschema
 import pytest
 
 from policyc.compiler.cli.main import run
+from policyc.compiler.driver.compile import bytecode_proof
+from policyc.ir.results.prove import ProvedPart
+from policyc.verifier.smt.solver_choice import Choice
+from policyc.verifier.translation.data_lemma import DataLemma
+from tests.property.length import AT_LENGTH
+from tests.shared import made_once
 
 ROOT = Path(__file__).parents[2]
 SCHEMAS = ROOT / "docs" / "schemas"
@@ -40,6 +48,35 @@ spec:
     ingress:
       reject tcp/80 from any
 """
+
+
+@pytest.fixture(scope="module", autouse=True)
+def executions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[ProvedPart]]:
+    """The answers about programs that no cache gave.
+
+    Under `make test` a question is answered once in a run: to execute a program takes ten seconds.
+    """
+    asked: list[ProvedPart] = []
+    execute = bytecode_proof._code_anew
+
+    def answer(
+        given: bytecode_proof.ProvedGeneration, data: DataLemma, solver: Choice
+    ) -> ProvedPart:
+        def make(folder: Path) -> None:
+            (folder / "answer").write_bytes(pickle.dumps(execute(given, data, solver)))
+
+        if os.environ.get(AT_LENGTH):
+            found = execute(given, data, solver)
+        else:
+            key = hashlib.sha256(bytecode_proof._key(given, data, solver).encode()).hexdigest()
+            made = made_once(tmp_path_factory, f"executed-{key}", make)
+            found = pickle.loads((made / "answer").read_bytes())
+        asked.append(found)
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bytecode_proof, "_code_anew", answer)
+        yield asked
 
 
 class Proven:
@@ -132,13 +169,14 @@ def test_a_bundle_is_proved_again(proven: Proven, capfd: pytest.CaptureFixture[s
     assert capfd.readouterr().out.startswith("proved: ")
 
 
-@pytest.mark.slow
 def test_prove_without_a_cache_executes_the_program(
-    proven: Proven, capfd: pytest.CaptureFixture[str]
+    proven: Proven, capfd: pytest.CaptureFixture[str], executions: list[ProvedPart]
 ) -> None:
+    before = len(executions)
     code, found = answer(["prove", str(proven.bundle), "-f", str(proven.policies)], capfd)
     assert (code, found["result"]) == (0, "proved")
     assert found["parts"][-1]["claims"] > 100
+    assert len(executions) == before + 1
 
 
 def test_paths_do_not_matter(
@@ -414,10 +452,13 @@ def signed_once(
     proven: Proven,
     keys: dict[str, tuple[Path, Path]],
     tmp_path_factory: pytest.TempPathFactory,
+    executions: list[ProvedPart],
 ) -> Path:
-    """The bundle with its proof signed. Signing proves everything again."""
+    """The bundle with its proof signed. Signing proves everything again, whatever the cache has."""
     bundle = Path(shutil.copytree(proven.bundle, tmp_path_factory.mktemp("signed") / "bundle"))
+    before = len(executions)
     assert run([*proven.arguments(bundle), "--sign", str(keys["ours"][0])]) == 0
+    assert len(executions) == before + 1
     return bundle
 
 
@@ -531,7 +572,6 @@ def test_openssl_agrees_about_the_signature(
 
 @pytest.mark.parametrize("which", ["public", "text", "missing", "rsa"])
 def test_a_wrong_key_is_wrong_input(
-    proven: Proven,
     keys: dict[str, tuple[Path, Path]],
     tmp_path: Path,
     which: str,
@@ -560,9 +600,14 @@ def test_an_unproved_bundle_is_not_signed(
 
 
 def test_a_load_proves_first(
-    proven: Proven, copied: Path, capfd: pytest.CaptureFixture[str]
+    proven: Proven,
+    copied: Path,
+    capfd: pytest.CaptureFixture[str],
+    executions: list[ProvedPart],
 ) -> None:
+    before = len(executions)
     assert loaded(proven.bundle, "--reprove", str(proven.policies)) == 2
+    assert len(executions) == before + 1
     assert NEXT in capfd.readouterr().err
     changed_word(copied / "seeds" / "pc_cells_in.bin", 0)
     sealed(copied)

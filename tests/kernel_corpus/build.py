@@ -60,6 +60,9 @@ def build(cases: Sequence[CorpusCase], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     by_size = sorted(cases, key=lambda case: len(json.dumps(case.policies)), reverse=True)
     todo = [case for case in by_size if not _is_there(case, folder)]
+    if len(todo) == 1:  # a process more would only load the compiler once more
+        _build_one(todo[0], folder)
+        return
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
         list(pool.map(_build_one, todo, [folder] * len(todo)))
 
