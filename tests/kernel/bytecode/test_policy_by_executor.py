@@ -28,8 +28,14 @@ pytestmark = pytest.mark.kernel
 FLOWS = 100
 
 
-@pytest.mark.parametrize("backend", Backend)
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("case", "backend"),
+    [
+        pytest.param(case, backend, marks=pytest.mark.slow if (at + of) % 2 else ())
+        for at, case in enumerate(CASES)
+        for of, backend in enumerate(Backend)
+    ],
+)
 def test_executor_and_kernel_give_the_same_verdicts_and_maps(
     case: str, backend: Backend, tmp_path: Path
 ) -> None:
