@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What was written in the rule language, as a tree. Meaning is the front end's; every leaf is a word.
 
-The classes are not frozen for the sake of speed; nobody changes a node once it is built.
+The classes are not frozen for speed. No code changes a node once it is built.
 """
 
 from dataclasses import dataclass

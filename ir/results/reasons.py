@@ -161,7 +161,7 @@ class Excluded:
 
 
 @dataclass(frozen=True, slots=True)
-class Nobody:
+class NoAlternative:
     """There is no alternative at all: no peer, no port."""
 
     what: str
@@ -275,7 +275,7 @@ Reason = (
     | OutsideBlock
     | InsideExcept
     | Excluded
-    | Nobody
+    | NoAlternative
     | OtherProtocol
     | OutsidePorts
     | OtherIcmp

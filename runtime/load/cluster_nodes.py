@@ -22,7 +22,7 @@ _WAYS: Mapping[ReturnPath, int] = {"tunnel": 0, "dsr": 1}  # enum pc_return_path
 
 
 class Nodes:
-    """The nodes of an endpoints file, with numbers that are not given away yet where they are new."""
+    """The nodes of an endpoints file, and the number of each of their addresses."""
 
     def __init__(self, pins: Pins, file: EndpointsFile) -> None:
         self._pins = pins
@@ -50,26 +50,26 @@ class Nodes:
 
     @property
     def by_name(self) -> dict[str, int]:
-        """The number by which rows of Services name each other node."""
-        return {each.name: self._numbers[_end(each)] for each in self._others}
+        """The number of each other node in entries of `pc_backends`, by name."""
+        return {each.name: self._numbers[_vtep(each)] for each in self._others}
 
     @property
     def outer_family(self) -> int:
         """The larger of the outer headers that are needed: 6 if some node has IPv6 alone."""
-        return max((_end(each).version for each in self._others), default=4)
+        return max((_vtep(each).version for each in self._others), default=4)
 
     def has_others(self) -> bool:
-        """Whether there is anybody to hand over to."""
+        """Whether the cluster has other nodes."""
         return bool(self._others)
 
     def write(self, undo: Undo) -> None:
-        """Add them; those of the load before stay until `forget_others`."""
-        with Vteps(self._pins) as ends:
+        """Add the nodes; those of the previous load stay until `forget_others`."""
+        with Vteps(self._pins) as vteps:
             for node in self._others:
-                end = _end(node)
+                vtep = _vtep(node)
                 for address in node.addresses:
-                    value = ends.value_of(address, end, self._numbers[end])
-                    ends.replace(ends.number_key(self._numbers[address]), value, undo)
+                    value = vteps.value_of(address, vtep, self._numbers[vtep])
+                    vteps.replace(vteps.number_key(self._numbers[address]), value, undo)
         with NodeNumbers(self._pins) as numbers:
             for address, number in self._numbers.items():
                 numbers.replace(numbers.key_of(address), numbers.number_value(number), undo)
@@ -109,13 +109,13 @@ class Nodes:
 
 
 def _places(before: Sequence[int], devices: Collection[int]) -> list[int]:
-    """Each device where it was, as connections name it by that; new ones in places that are free."""
+    """Each device at its previous index, which conntrack entries store; new devices at free indices."""
     places = [each if each in devices else 0 for each in before]
     for new in sorted(set(devices) - set(places)):
         places[places.index(0)] = new
     return places
 
 
-def _end(node: NodeRecord) -> Address:
-    """Where a node gets what is handed to it: its first IPv4 address, as that header is smaller."""
+def _vtep(node: NodeRecord) -> Address:
+    """The node's VTEP: its first IPv4 address if it has one, as that header is smaller."""
     return next((each for each in node.addresses if each.version == 4), node.addresses[0])

@@ -80,7 +80,7 @@ class Around(Environment):
     ) -> Called:
         answer = self.oracle.answer(state, name)
         if writes is not None and writes not in answer.written:
-            raise UnmodelledError(f"{name}: nobody says what it wrote behind r{writes}")
+            raise UnmodelledError(f"{name}: no model says what it wrote behind r{writes}")
         for register, data in answer.written.items():
             size = len(data)
             state.store(state.pointer(register), size, int.from_bytes(data, "little"))

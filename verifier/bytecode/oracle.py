@@ -37,4 +37,4 @@ class NoOracle(Oracle):
 
     def answer(self, state: State, name: str) -> Answer:
         """UnmodelledError, always."""
-        raise UnmodelledError(f"{name} has no model, and nobody answers for it")
+        raise UnmodelledError(f"{name} has no model, and no oracle gives its result")

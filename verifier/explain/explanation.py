@@ -70,7 +70,7 @@ def explain_end(policies: PolicySet, direction: Direction, flow: Flow) -> EndWal
         walk = _asked(policies, direction, subject, peer, flow)
         walk = replace(walk, subject=end_name(own))
     if walk is None:
-        raise InternalError(f"nobody is asked about {flow}")
+        raise InternalError(f"no policy set decides {flow}")
     walk = replace(walk, choices=choices_of(walk, policies, flow))
     return replace(walk, changes=changes_of(walk))
 

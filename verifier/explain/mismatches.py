@@ -35,7 +35,7 @@ from policyc.ir.results.reasons import (
     Excluded,
     InsideExcept,
     NoAddress,
-    Nobody,
+    NoAlternative,
     NotANode,
     NotAPod,
     NotDeclared,
@@ -92,7 +92,7 @@ def mismatches(
 def _nearest(part: RulePart, alternatives: Sequence[tuple[str, Reasons]]) -> Mismatch | None:
     """The alternative with the fewest reasons against it; None if one matches."""
     if not alternatives:
-        return Mismatch(part, "nothing", (Nobody(part.value),), 0)
+        return Mismatch(part, "nothing", (NoAlternative(part.value),), 0)
     asked, reasons = min(alternatives, key=lambda alternative: _weight(alternative[1]))
     return Mismatch(part, asked, reasons, len(alternatives)) if reasons else None
 
@@ -102,7 +102,7 @@ def _weight(reasons: Reasons) -> int:
     return sum(2 if isinstance(reason, _OTHER_SORT) else 1 for reason in reasons)
 
 
-_OTHER_SORT = (NotANode, NotAPod, Nobody, OtherProtocol)
+_OTHER_SORT = (NotANode, NotAPod, NoAlternative, OtherProtocol)
 
 
 def peer_reasons(peer: Peer, other: End, family: int, subject: Subject) -> Reasons:
@@ -135,7 +135,7 @@ def _flat(parts: Iterable[Reasons]) -> Reasons:
 
 
 def _fewest(parts: Iterable[Reasons]) -> Reasons:
-    return min(parts, key=_weight, default=(Nobody(RulePart.PEER.value),))
+    return min(parts, key=_weight, default=(NoAlternative(RulePart.PEER.value),))
 
 
 def _block_reasons(block: AddressPeer, other: End, family: int) -> Reasons:
