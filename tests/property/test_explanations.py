@@ -7,7 +7,7 @@ from dataclasses import replace
 from ipaddress import ip_address
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from policyc.ir.matching import peer_matches, selects, service_matches
@@ -168,6 +168,7 @@ def rules_of_the_deciding_tier(walk: EndWalk) -> list[RuleWalk]:
 
 @settings(max_examples=150)
 @given(SEEDS)
+@example(124513)  # a plain deny behind one that also denies the node's own flows
 def test_without_its_deciding_rule_a_verdict_has_another_decider(seed: int) -> None:
     """Without its deciding rules and those that agree, the tier decides otherwise, or not at all."""
     for case, flow in random_flows(seed):

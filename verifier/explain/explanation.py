@@ -5,7 +5,6 @@ The walk decides on its own, from the parts of rules that match and those that d
 checked: the reference semantics must give the same verdict.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from policyc.ir.describe import describe_rule
@@ -162,6 +161,7 @@ class _Walked:
     subject: Subject
     selecting: tuple[Policy, ...]
     order: tuple[_Asked, ...]
+    is_from_own_node: bool
 
     @staticmethod
     def of(tier: Tier, direction: Direction, subject: Subject, peer: End, flow: Flow) -> "_Walked":
@@ -174,7 +174,8 @@ class _Walked:
         ]
         if tier.mode is TierMode.DENY_WINS:
             asked.sort(key=lambda each: each.rule.action.place)
-        return _Walked(tier, direction, subject, selecting, tuple(asked))
+        own_node = is_from_its_node(flow.src, flow.dst)
+        return _Walked(tier, direction, subject, selecting, tuple(asked), own_node)
 
     @property
     def decisive(self) -> _Asked | None:
@@ -201,7 +202,7 @@ class _Walked:
 
     def to_result(self) -> TierWalk:
         """The walk, each rule with its role."""
-        roles = _roles(self.order, self.decisive)
+        roles = self._roles()
         policies = tuple(
             PolicyWalk(
                 place_of_policy(policy),
@@ -216,6 +217,30 @@ class _Walked:
         )
         outcome, words = self._outcome()
         return TierWalk(self.tier.name, len(self.tier.policies), policies, outcome, words)
+
+    def _roles(self) -> dict[int, RuleRole]:
+        """The role of each rule, by identity: rules after the first deciding rule are not evaluated."""
+        roles: dict[int, RuleRole] = {}
+        decisive, found, agrees = self.decisive, False, True
+        for asked in self.order:
+            if not asked.matches:
+                roles[id(asked)] = RuleRole.NO_MATCH
+            elif asked is decisive:
+                passes = asked.rule.action is Action.PASS
+                roles[id(asked)] = RuleRole.PASSES if passes else RuleRole.DECIDES
+                found = True
+            elif asked.rule.action.goes_on:
+                roles[id(asked)] = RuleRole.COMES_LATER if found else RuleRole.NOTES
+            else:
+                agrees &= decisive is not None and self._agree(asked.rule, decisive.rule)
+                roles[id(asked)] = RuleRole.AGREES if agrees else RuleRole.COMES_LATER
+        return roles
+
+    def _agree(self, rule: Rule, decisive: Rule) -> bool:
+        """Whether the rule alone would decide the same: DENY does not deny the subject's own node."""
+        if self.is_from_own_node:
+            return rule.action is decisive.action
+        return rule.action.outcome is decisive.action.outcome
 
     def _outcome(self) -> tuple[TierOutcome, str]:
         by = self.decisive
@@ -245,22 +270,3 @@ def _ask(
         RuleRole.NO_MATCH,
         mismatches(rule, direction, subject, peer, flow),
     )
-
-
-def _roles(order: Sequence[_Asked], decisive: _Asked | None) -> dict[int, RuleRole]:
-    """The role of each rule, by identity: rules after the first deciding rule are not evaluated."""
-    roles: dict[int, RuleRole] = {}
-    found, agrees = False, True
-    for asked in order:
-        if not asked.matches:
-            roles[id(asked)] = RuleRole.NO_MATCH
-        elif asked is decisive:
-            passes = asked.rule.action is Action.PASS
-            roles[id(asked)] = RuleRole.PASSES if passes else RuleRole.DECIDES
-            found = True
-        elif asked.rule.action.goes_on:
-            roles[id(asked)] = RuleRole.COMES_LATER if found else RuleRole.NOTES
-        else:
-            agrees &= decisive is not None and asked.rule.action is decisive.rule.action
-            roles[id(asked)] = RuleRole.AGREES if agrees else RuleRole.COMES_LATER
-    return roles
