@@ -52,7 +52,7 @@ BY_ROLE: Mapping[str, tuple[Hook, ...]] = {
     "pod": _both("pod"),
     "uplink": _both("uplink"),
     "tunnel": (Hook("pc_from_tunnel", "ingress", bpf_syscall.ATTACH_TCX_INGRESS),),
-    "reassembly": (Hook("pc_from_reassembly", "ingress", bpf_syscall.ATTACH_TCX_INGRESS),),
+    "reassembly": (Hook("pc_from_reasm", "ingress", bpf_syscall.ATTACH_TCX_INGRESS),),
     "route": (Hook("pc_to_route", "egress", bpf_syscall.ATTACH_TCX_EGRESS),),
 }
 """The hooks of a device, by its purpose: `Attachment.role`."""

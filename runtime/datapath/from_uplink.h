@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* from_uplink.h - a packet from outside, or forwarded by another node: is it to a Service? This
- * hook is to an external client what the hook of its veth is to a pod. It translates the client's
- * packets before the host's stack routes them, and replies to a pod that left under the node's
- * address (SNAT). All others pass, except packets to a node under host policy (host.h). to_pod
- * decides packets to pods.
+/* from_uplink.h - a packet from outside, or forwarded by another node. Packets of external clients
+ * to Services, and replies to pods under SNAT, are translated before the host's stack routes them.
+ * All others pass, except packets to a node under host policy (host.h). to_pod decides packets to
+ * pods.
  */
 #pragma once
 #include "answerable.h"
@@ -22,8 +21,8 @@
 #define PC_PACKET_FOR_US 0 /* PACKET_HOST of <linux/if_packet.h> */
 #define PC_VLAN_ID       0x0fff
 
-/* For a first fragment: why it is dropped, if later ones came before it. Above the limit of
- * reassembly the later ones have passed, and so does this one; not under host policy.
+/* For a first fragment: why it is dropped, if later ones came before it. Above reassembly's limit
+ * the later ones have passed, and so does this one; not under host policy.
  */
 __noinline int pc_external_first(struct __sk_buff *skb, struct pc_flow *flow, __u32 state)
 {

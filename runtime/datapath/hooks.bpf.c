@@ -175,7 +175,7 @@ int pc_to_route(struct __sk_buff *skb)
 
 /* tc ingress: reassembled fragments come back. */
 SEC("tc")
-int pc_from_reassembly(struct __sk_buff *skb)
+int pc_from_reasm(struct __sk_buff *skb)
 {
 	struct pc_flow *flow = pc_flow_scratch();
 	enum drop_reason reason;

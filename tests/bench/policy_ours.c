@@ -11,7 +11,7 @@ static __always_inline int answer(struct __sk_buff *skb, const struct pc_flow *f
 {
 	__u32 rule;
 
-	return pc_end(skb, pc_egress(flow, pc_service(flow)), &rule) ? 1 : 2;
+	return pc_end_allows(skb, pc_egress(flow, pc_service(flow)), &rule) ? 1 : 2;
 }
 
 /* The ends are known, as they are when the hooks ask. */

@@ -39,7 +39,7 @@ HOOKS = (
     "pc_from_uplink",
     "pc_to_uplink",
     "pc_from_tunnel",
-    "pc_from_reassembly",
+    "pc_from_reasm",
     "pc_to_route",
 )
 XDP_PROGRAMS = ("pc_xdp_from",)
