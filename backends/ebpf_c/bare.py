@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """C without its comments and blank lines: the text that is compiled.
 
-The comments of a first-packet program name rules and their lines, which move with every edit of a file.
+The comments of a policy program name rules and their lines, which move with every edit of a file.
 The compiled text must not change with them: if the code is the same, the object is the same, byte for
 byte.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Emit the specialised first-packet program in readable C: its maps, its searches and its diagrams.
+"""Emit the specialised policy program in readable C: its maps, its searches and its diagrams.
 
 docs/bundle-format.md specifies what the generated part provides to the headers that it includes.
 Features that the policies do not use are not emitted. Comments name rules and their source lines, so
@@ -108,7 +108,7 @@ def _defines(plan: LookupPlan) -> str:
             f"#define PC_TOLD_APART {told:#x} /* protocols whose ports or types rules read: {names} */",
             *effects,
             '#include "policy_words.h"',
-            '#include "service.h"',
+            '#include "service_key.h"',
         ]
     )
 

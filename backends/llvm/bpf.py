@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first-packet program as a BPF object, by llvmlite: no clang, no headers.
+"""The policy program as a BPF object, by llvmlite: no clang, no headers.
 
 The program without its policy is kept as bitcode (`prebuilt/`, made by `make prebuilt`). This module
 adds the map sizes, the constants and the search code of one lookup plan, and removes maps that the plan
@@ -56,7 +56,7 @@ _DECLARED = re.compile(r"^declare .*@pc_(constant|diagram|column4|column6)\(.*$"
 
 
 def policy_text(verdicts: Verdicts, plan: LookupPlan, seeds: tuple[Seed, ...]) -> str:
-    """The IR of the first-packet program; `seeds` name the maps and give their sizes."""
+    """The IR of the policy program; `seeds` name the maps and give their sizes."""
     sizes = {seed.map_name: seed.entries for seed in seeds}
     text = specialised(shell_text(), sizes, plan)
     return f"{text}\n{known_functions(verdicts, plan)}"
@@ -86,7 +86,7 @@ def specialised(shell: str, sizes: Mapping[str, int], plan: LookupPlan) -> str:
 
 
 def _is_shared(name: str) -> bool:
-    """Whether every first-packet program has it: the program, its licence, the maps of the hooks."""
+    """Whether every policy program has it: the program, its licence, the maps of the hooks."""
     return name not in PLACE_HOLDERS and name not in OF_EFFECTS
 
 

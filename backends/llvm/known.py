@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The policy-dependent functions of the first-packet program, as LLVM IR: constants and search code.
+"""The policy-dependent functions of the policy program, as LLVM IR: constants and search code.
 
 The fixed part (`runtime/datapath/policy_shell.bpf.c`) declares four functions. Here they are defined for
 one lookup plan. All of them are inlined, so code that the policies do not use is optimised away.

@@ -19,7 +19,7 @@ from policyc.runtime.errors import InputError
 from policyc.runtime.services.claims import Ranges
 from policyc.runtime.services.follow import (
     Applied,
-    unhurried,
+    loaded_when_free,
 )
 from policyc.runtime.services.follow import follow as follow_services
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
@@ -67,7 +67,7 @@ def _begin(
     """Apply the given patterns and ranges; `InputError`: nothing to follow."""
     if has_streams and deny is None and external is None:
         return
-    with unhurried(bpffs, DEFAULT_STATE, is_over, _note) as node:
+    with loaded_when_free(bpffs, DEFAULT_STATE, is_over, _note) as node:
         if not (has_streams or deny or node.generation.deny_devices):
             raise InputError(
                 "nothing to follow",
@@ -76,7 +76,7 @@ def _begin(
         if deny is not None:
             remember(node.pins, node.state, node.generation, deny)
     if external is not None:
-        with unhurried(bpffs, DEFAULT_STATE, is_over, _note) as node:
+        with loaded_when_free(bpffs, DEFAULT_STATE, is_over, _note) as node:
             node.remember_external(external)
 
 

@@ -28,7 +28,7 @@ static __always_inline bool pc_ct_is_before(const struct pc_ct *ct, const struct
 {
 	if (!(ct->state & PC_CT_OPENING) || flow->packet.tcp_flags & PC_TCP_RST)
 		return false;
-	return is_reply ? !(flow->packet.tcp_flags & PC_TCP_SYN) : !flow->packet.opens;
+	return is_reply ? !(flow->packet.tcp_flags & PC_TCP_SYN) : !flow->packet.is_opening;
 }
 
 /* The other end sends a SYN. It may have lost the connection, or may pretend to be the end that
@@ -43,24 +43,24 @@ static __always_inline bool pc_ct_is_crossed(const struct pc_ct *ct, const struc
 static __always_inline bool pc_ct_is_reopened(const struct pc_ct *ct, const struct pc_flow *flow,
 					      bool is_reply)
 {
-	return flow->packet.tcp_flags & PC_TCP_SYN && !flow->packet.opens && !is_reply &&
+	return flow->packet.tcp_flags & PC_TCP_SYN && !flow->packet.is_opening && !is_reply &&
 	       ct->state & PC_CT_CROSSED;
 }
 
 /* A packet that opens a flow uses no entry of the opposite direction, and no ended entry. */
 static __always_inline struct pc_ct_match pc_ct_find(struct pc_flow *flow)
 {
-	struct pc_ct_match match = {.at = pc_ct_get(&flow->tuple, !flow->packet.opens)};
+	struct pc_ct_match match = {.at = pc_ct_get(&flow->tuple, !flow->packet.is_opening)};
 	struct pc_ct *ct = match.at.ct;
 
 	match.at.ct = 0;
-	flow->is_established = match.at.is_established;
+	flow->has_established_entry = match.at.is_established;
 	if (!ct || ct->expires <= flow->now)
 		return match;
 	match.is_reply = match.at.back != ct->back;
-	if (flow->packet.opens && match.is_reply && pc_ct_is_crossed(ct, flow))
+	if (flow->packet.is_opening && match.is_reply && pc_ct_is_crossed(ct, flow))
 		flow->opener = PC_OPENER_CROSSED;
-	if (flow->packet.opens && (match.is_reply || pc_ct_is_over(ct)))
+	if (flow->packet.is_opening && (match.is_reply || pc_ct_is_over(ct)))
 		return match;
 	if (pc_ct_is_reopened(ct, flow, match.is_reply)) {
 		/* The other end has opened a new connection. A denied entry no longer tells which

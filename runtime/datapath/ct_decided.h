@@ -125,7 +125,7 @@ static __always_inline bool pc_ct_insert(const struct pc_flow *flow, __u32 egres
 {
 	struct pc_ct *ct = pc_ct_of(flow, egress_rule, ingress_rule, state);
 
-	return ct && pc_ct_put(flow, &flow->tuple, ct, flow->is_established);
+	return ct && pc_ct_put(flow, &flow->tuple, ct, flow->has_established_entry);
 }
 
 /* For a packet to a Service: whether this is its own post-NAT entry, not another connection's.
@@ -222,6 +222,6 @@ __noinline int pc_ct_hold(struct pc_flow *flow)
 		return 0;
 	at = pc_ct_get(&flow->tuple, true);
 	if (at.ct && !at.is_established && pc_ct_establish(flow, at.ct))
-		flow->is_established = true;
+		flow->has_established_entry = true;
 	return 0;
 }

@@ -27,7 +27,7 @@ struct pc_ct_end {
 	__u32 ifindex;
 	union {
 		__u8 mac[PC_MAC_LEN]; /* with `out`: the MAC of the next hop towards the end */
-		/* For an external client of a Service. With PC_CT_FAR: the node that has the
+		/* For an external client of a Service. With PC_CT_OTHER_NODE: the node that has the
 		 * endpoint. Otherwise: the node that the client came to. 0: this node.
 		 */
 		struct {

@@ -36,7 +36,7 @@ static __always_inline bool pc_ct_add_pre_nat(const struct pc_flow *flow, struct
 
 	ct->state = (ct->state | PC_CT_PRE_NAT) & ~(PC_CT_TRIED | PC_CT_CAME_SRC | PC_CT_OPENING);
 	ct->src.nat = (struct pc_ct_nat){.port = flow->tuple.sport, .backend = flow->nat.backend};
-	if (pre_nat && pc_ct_put(flow, pre_nat, ct, flow->is_pre_nat_established))
+	if (pre_nat && pc_ct_put(flow, pre_nat, ct, flow->has_established_pre_nat))
 		return true;
 	pc_ct_delete(&flow->tuple);
 	return false;
@@ -48,7 +48,7 @@ static __always_inline bool pc_ct_insert_both(const struct pc_flow *flow, __u32 
 {
 	struct pc_ct *ct = pc_ct_of(flow, egress_rule, ingress_rule, pc_ct_opening(flow));
 
-	return ct && pc_ct_put(flow, &flow->tuple, ct, flow->is_established) &&
+	return ct && pc_ct_put(flow, &flow->tuple, ct, flow->has_established_entry) &&
 	       (!flow->nat.backend || pc_ct_add_pre_nat(flow, ct));
 }
 

@@ -36,7 +36,7 @@ static __always_inline __u64 pc_ct_yields(const struct pc_seek *seek, const stru
 	if (there->state & PC_CT_DENIED)
 		return PC_STAYS;
 	if (seek->is_short != PC_QUOTA_ESTABLISHED)
-		return is_own ? left : left + PC_OTHERS;
+		return is_own ? left : left + PC_STAYS_BEHIND_OWN;
 	idle = (__u64)pc_idle_seconds(proto, sub, there->state) * seek->second;
 	return is_own && left + idle / PC_PRESSED < idle ? left : PC_STAYS;
 }

@@ -29,13 +29,13 @@ enum pc_ct_state {
 	/* the stack path has brought a packet for this end to its device */
 	PC_CT_CAME_SRC = 128,
 	PC_CT_CAME_DST = 256,
-	PC_CT_NAT = 512,      /* translated: one of two entries */
-	PC_CT_PRE_NAT = 1024, /* the entry under the Service's address (pre-NAT) */
-	PC_CT_FAR =
-	    2048, /* another node answers the external client: there is no other entry (ct_far.h) */
-	PC_CT_OPENING = 4096, /* opened by a SYN without a SYN-ACK yet (or INIT, INIT ACK) */
-	PC_CT_CROSSED = 8192, /* the other end was allowed to send a SYN, too */
-	PC_CT_EITHER = 16384, /* the opener is unknown: both directions are allowed */
+	PC_CT_NAT = 512,         /* translated: one of two entries */
+	PC_CT_PRE_NAT = 1024,    /* the entry under the Service's address (pre-NAT) */
+	PC_CT_OTHER_NODE = 2048, /* another node answers the external client: there is no other
+				    entry (ct_other_node.h) */
+	PC_CT_OPENING = 4096,    /* opened by a SYN without a SYN-ACK yet (or INIT, INIT ACK) */
+	PC_CT_CROSSED = 8192,    /* the other end was allowed to send a SYN, too */
+	PC_CT_EITHER = 16384,    /* the opener is unknown: both directions are allowed */
 	/* host SNAT: the peer has extended the idle time since the forwarded end sent */
 	PC_CT_HEARD = 32768,
 	PC_CT_CLAIMED =
@@ -122,7 +122,7 @@ static __always_inline bool pc_ct_is_over(const struct pc_ct *ct)
 /* The state of a connection that the packet opens, up to this step of its handshake. */
 static __always_inline __u32 pc_ct_opening(const struct pc_flow *flow)
 {
-	return flow->packet.opens && pc_has_opening(flow->tuple.proto) ? PC_CT_OPENING : 0;
+	return flow->packet.is_opening && pc_has_opening(flow->tuple.proto) ? PC_CT_OPENING : 0;
 }
 
 /* The bits that this packet adds to the state. */

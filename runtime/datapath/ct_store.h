@@ -92,7 +92,7 @@ static __always_inline bool pc_ct_establish(const struct pc_flow *flow, const st
 static __always_inline bool pc_ct_is_settled(const struct pc_ct *ct, const struct pc_flow *flow,
 					     bool is_reply)
 {
-	return !is_reply && !flow->packet.opens && ct->state & PC_CT_REPLIED &&
+	return !is_reply && !flow->packet.is_opening && ct->state & PC_CT_REPLIED &&
 	       !(ct->state & (PC_CT_RESET | PC_CT_FINS | PC_CT_DENIED));
 }
 

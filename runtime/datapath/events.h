@@ -86,7 +86,7 @@ static __always_inline __u8 pc_event_flags(const struct pc_flow *flow, bool deni
 		flags |= PC_EVENT_EGRESS;
 	if (flow->dst.ifindex && !denied_by_egress)
 		flags |= PC_EVENT_INGRESS;
-	if (flow->action.entry == PC_ENTRY_RENEW)
+	if (flow->action.entry_op == PC_ENTRY_RENEW)
 		flags |= PC_EVENT_AGAIN;
 	if (flow->is_reply)
 		flags |= PC_EVENT_REPLY;

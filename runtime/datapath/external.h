@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* external.h - connections of external clients to Services.
- * Gives pc_check_external(), pc_external_known(), pc_external_new(), pc_external_decide(),
+ * Gives pc_check_external(), pc_external_known(), pc_external_new(), pc_external_to_endpoint(),
  * pc_to_external().
  *
  * The node that a client comes to selects the node that replies. If it selects itself, the
@@ -9,7 +9,7 @@
  * to that node unchanged, and it handles them as if they had come to it. Why: docs/decisions/0024-*
  */
 #pragma once
-#include "ct_far.h"
+#include "ct_other_node.h"
 #include "endpoints.h"
 #include "host_end.h"
 #include "nat_hooks.h"
@@ -25,7 +25,7 @@ static __always_inline enum drop_reason pc_check_external(struct pc_flow *flow)
 	return PC_PASS;
 }
 
-/* Connections that the node itself serves; no policy decides them. Separate functions, as the BPF
+/* Connections that the node itself serves, without host policy. Separate functions, as the BPF
  * stack has no room for both entries in one.
  */
 __noinline int pc_external_insert(struct pc_flow *flow)
@@ -49,8 +49,8 @@ static __always_inline bool pc_external_renew(struct pc_flow *flow)
 }
 
 /* The tuple is that of client and endpoint, and the packet is translated. */
-static __always_inline enum drop_reason pc_external_decide(struct __sk_buff *skb,
-							   struct pc_flow *flow, __u32 state)
+static __always_inline enum drop_reason pc_external_to_endpoint(struct __sk_buff *skb,
+								struct pc_flow *flow, __u32 state)
 {
 	int stored;
 
@@ -61,8 +61,8 @@ static __always_inline enum drop_reason pc_external_decide(struct __sk_buff *skb
 		return pc_ask_policy(skb, state);
 	if (!pc_is_own_node(flow->tuple.family, &flow->tuple.daddr))
 		return PC_DROP_NO_NODE; /* no return path from there */
-	stored = flow->action.entry == PC_ENTRY_RENEW ? pc_external_renew(flow)
-						      : pc_external_insert(flow);
+	stored = flow->action.entry_op == PC_ENTRY_RENEW ? pc_external_renew(flow)
+							 : pc_external_insert(flow);
 	if (!stored)
 		return PC_DROP_CT_FULL;
 	pc_frag_record(flow);
@@ -86,13 +86,14 @@ __noinline int pc_external_new(struct __sk_buff *skb, struct pc_flow *flow, __u3
 	if (!backend)
 		return PC_DROP_BACKEND_GONE;
 	if (backend->node && flow->client == PC_CLIENT_EXTERNAL)
-		return pc_far_new(flow, backend->node);
+		return pc_other_node_new(flow, backend->node);
 	reason = pc_nat_to_backend(skb, flow);
 	return reason ? reason : PC_STEP_DECIDE;
 }
 
 /* The client now comes by another node: replies go back by that node. */
-static __always_inline void pc_external_moved(const struct pc_flow *flow, struct pc_ct *pre_nat)
+static __always_inline void pc_external_set_return_node(const struct pc_flow *flow,
+							struct pc_ct *pre_nat)
 {
 	struct pc_ct *back = pc_ct_get(&flow->tuple, true).ct;
 
@@ -119,31 +120,32 @@ __noinline int pc_external_known(struct __sk_buff *skb, struct pc_flow *flow, bo
 	ct = match.at.ct;
 	if (!ct || !(ct->state & PC_CT_PRE_NAT))
 		return PC_STEP_NEW;
-	if (ct->state & PC_CT_FAR && flow->client == PC_CLIENT_EXTERNAL &&
-	    pc_far_known(flow, &match))
+	if (ct->state & PC_CT_OTHER_NODE && flow->client == PC_CLIENT_EXTERNAL &&
+	    pc_other_node_known(flow, &match))
 		return PC_PASS;
-	backend =
-	    ct->state & PC_CT_FAR ? 0 : pc_nat_backend(ct->src.nat.backend, flow->tuple.proto);
+	backend = ct->state & PC_CT_OTHER_NODE
+		      ? 0
+		      : pc_nat_backend(ct->src.nat.backend, flow->tuple.proto);
 	if (!backend)
 		return PC_STEP_NEW;
 	pc_tuple_translate(flow, backend, ct->src.nat.backend, ct->src.nat.port);
 	if (ct->src.node != flow->action.node)
-		pc_external_moved(flow, ct);
+		pc_external_set_return_node(flow, ct);
 	pre_nat = pc_pre_nat_touch(flow, &match, backend);
-	if (pre_nat == PC_PRE_NAT_ALONE) {
+	if (pre_nat == PC_PRE_NAT_WITHOUT_POST) {
 		pc_tuple_pre_nat(&flow->tuple, &flow->nat);
 		flow->nat.backend = 0;
-		flow->is_established = match.at.is_established;
+		flow->has_established_entry = match.at.is_established;
 		return PC_STEP_NEW;
 	}
-	/* Stack path, as for the reply: connection tracking that sees one direction only forgets
-	 * the connection, and the host's own NAT takes the next reply for a new connection.
+	/* Stack path, as for the reply: the host's conntrack would forget a connection of which it
+	 * sees one direction, and the host's NAT would take the next reply for a new connection.
 	 */
 	reason = pc_nat_to_backend(skb, flow);
 	if (reason)
 		return reason;
 	if (pre_nat == PC_PRE_NAT_STALE) {
-		flow->action.entry = PC_ENTRY_RENEW;
+		flow->action.entry_op = PC_ENTRY_RENEW;
 		return PC_STEP_DECIDE;
 	}
 	pc_frag_record(flow);
@@ -175,7 +177,7 @@ static __always_inline enum drop_reason pc_to_external(struct __sk_buff *skb, st
 	/* With the node, which later fragments need. */
 	if (flow->packet.fragment == PC_FRAG_FIRST)
 		pc_frag_put(flow, PC_REASM_NONE, ct->dst.ifindex);
-	if (pc_replies_leave_here(backend))
+	if (pc_is_dsr(backend))
 		flow->action.node = 0;
 	return PC_PASS;
 }

@@ -51,8 +51,8 @@ enum pc_entry { PC_ENTRY_INSERT = 0, PC_ENTRY_RENEW };
 
 /* How the opener of the connection is known. Policy decides the direction from opener to peer. */
 enum pc_opener {
-	PC_OPENER_KNOWN = 0, /* the source: a SYN, an entry or a socket shows it */
-	PC_OPENER_PROBE,     /* not known: the policy program decides the tuple, then its reverse */
+	PC_OPENER_KNOWN = 0, /* the tuple's source: a SYN, an entry or a socket shows it */
+	PC_OPENER_TRY_BOTH,  /* not known: the policy program decides the tuple, then its reverse */
 	PC_OPENER_EITHER,    /* not known, and policy allows the reverse of the tuple */
 	PC_OPENER_CROSSED,   /* both ends: this SYN meets a connection that the peer has opened */
 	PC_OPENER_CLAIMED,   /* the source, says a socket that its pod can forge (end_socket.h) */
@@ -71,7 +71,7 @@ struct pc_nat {
  */
 enum pc_csum_partial { PC_PARTIAL_NONE = 0, PC_PARTIAL_L4, PC_PARTIAL_DATA, PC_PARTIAL_INVALID };
 
-/* The client for which an endpoint is selected. */
+/* The client of a Service: it selects the pool, and the path of the reply. */
 enum pc_client {
 	PC_CLIENT_POD = 0, /* of this node: external traffic policies do not apply */
 	PC_CLIENT_EXTERNAL,
@@ -91,7 +91,7 @@ struct pc_packet {
 	__u8 smac[PC_MAC_LEN];
 	__u8 tcp_flags; /* for SCTP the equivalents of its first chunk */
 	__u8 hop_limit;
-	__u8 opens; /* a packet that can only begin a flow: SYN, INIT, echo request */
+	__u8 is_opening; /* a packet that can only begin a flow: SYN, INIT, echo request */
 	__u8 fragment;
 	__u8 frag_proto;   /* from the fragment header, which precedes other extensions */
 	__u8 csum_partial; /* enum pc_csum_partial */
@@ -106,8 +106,8 @@ struct pc_action {
 	__u32 node;              /* the node to which or by which it is forwarded; 0: none */
 	__u32 frag_backend;      /* the backend by which later fragments are translated */
 	enum drop_reason reason; /* the packet's fate, for tracing; also names them in BTF */
-	__u8 entry;              /* enum pc_entry */
-	__u8 slot;               /* the deciding policy program's, for PC_OPENER_PROBE */
+	__u8 entry_op;           /* enum pc_entry */
+	__u8 policy_slot;        /* of the policy program that decides, for PC_OPENER_TRY_BOTH */
 	__u8 is_related;         /* an ICMP error about a connection that is allowed */
 	__u8 zero;
 };
@@ -119,9 +119,9 @@ struct pc_flow {
 	__u64 now;                   /* in kernel ticks */
 	__u32 second;                /* ticks per second */
 	__u32 epoch;
-	__u8 is_reply;               /* the packet runs against the tuple */
-	__u8 is_established;         /* an entry, perhaps unusable, is in the established table */
-	__u8 is_pre_nat_established; /* the same for the tuple before translation */
+	__u8 is_reply;                /* the packet runs against the tuple */
+	__u8 has_established_entry;   /* an entry, perhaps unusable, is in the established table */
+	__u8 has_established_pre_nat; /* the same for the tuple before translation */
 	__u8 client; /* enum pc_client: the end that sends to a Service, or is answered */
 	__u8 opener; /* enum pc_opener */
 	__u8 zeros[7];
@@ -129,10 +129,10 @@ struct pc_flow {
 	struct pc_action action;
 	struct pc_nat nat; /* last: pc_parse() clears what is before it, and its backend */
 };
-/* Pinned maps outlive a load. libbpf refuses to share them if this size differs, so it must change
- * whenever the layout of struct pc_ct does.
+/* Pinned maps outlive a load. libbpf refuses to share them if this size differs. So a change of the
+ * layout of struct pc_ct needs another size here: add to `zeros`, or take from them.
  */
-_Static_assert(sizeof(struct pc_flow) == 176, "change it with struct pc_ct");
+_Static_assert(sizeof(struct pc_flow) == 176, "change it with the layout of struct pc_ct");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

@@ -18,7 +18,7 @@ static __always_inline bool pc_out_teaches(const struct __sk_buff *skb, const st
 	return match->is_fresh && skb->ingress_ifindex && ct->peers & pc_out_sender(match) &&
 	       pc_ct_sender(match)->ifindex == skb->ingress_ifindex &&
 	       !pc_ct_receiver(match)->ifindex &&
-	       !(ct->state & (PC_CT_NODE | PC_CT_PRE_NAT | PC_CT_FAR)) &&
+	       !(ct->state & (PC_CT_NODE | PC_CT_PRE_NAT | PC_CT_OTHER_NODE)) &&
 	       !(ct->state & PC_CT_NAT && match->is_reply) && ct->out != PC_OUT_NEVER &&
 	       (!ct->out || (ct->out & PC_OUT_TIME) != pc_out_time(flow));
 }

@@ -98,7 +98,7 @@ static __always_inline __u64 pc_frag_yields(const struct pc_seek *seek, const vo
 	__u64 left = frag->expires - seek->now;
 
 	(void)key;
-	return frag->owner == seek->owner ? left : left + PC_OTHERS;
+	return frag->owner == seek->owner ? left : left + PC_STAYS_BEHIND_OWN;
 }
 
 static __always_inline bool pc_frag_store(struct pc_room *room, const struct pc_flow *flow)

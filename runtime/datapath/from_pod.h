@@ -19,7 +19,7 @@
 #include "related.h"
 #include "tunnel_port.h"
 
-/* A connection that the active policy has decided: one lookup, and no other map. */
+/* A connection that the active policy has allowed: no policy runs, and no pod is looked up. */
 static __always_inline enum drop_reason
 pc_from_pod_known(struct __sk_buff *skb, struct pc_flow *flow, const struct pc_ct_match *match)
 {
@@ -27,7 +27,9 @@ pc_from_pod_known(struct __sk_buff *skb, struct pc_flow *flow, const struct pc_c
 
 	if (reason)
 		return reason;
-	/* The client's hook records replies of a Service, as it must update the pre-NAT entry. */
+	/* Replies of a Service are recorded where they reach the client: there the pre-NAT entry is
+	 * updated, too.
+	 */
 	if (match->at.ct->state & PC_CT_NAT) {
 		if (match->is_reply && pc_is_forwarded(match)) {
 			reason = pc_forward_reply(skb, flow, match->at.ct);
@@ -54,7 +56,7 @@ static __always_inline enum drop_reason pc_from_pod_stale(struct __sk_buff *skb,
 							  const struct pc_ct_match *match,
 							  __u32 state)
 {
-	flow->action.entry = PC_ENTRY_RENEW;
+	flow->action.entry_op = PC_ENTRY_RENEW;
 	if (match->is_reply)
 		pc_flow_turn(flow);
 	if (match->at.ct->state & PC_CT_NODE && !pc_is_pod(&flow->src)) {
@@ -75,7 +77,7 @@ static __always_inline int pc_from_pod_ip(struct __sk_buff *skb, struct pc_flow 
 	__u32 state = pc_generation(flow);
 	struct pc_ct_match match = {};
 	enum drop_reason reason;
-	bool passed = false;
+	bool is_done = false;
 	int step;
 
 	if (flow->packet.fragment == PC_FRAG_FIRST && pc_first_reassembles(flow)) {
@@ -86,13 +88,13 @@ static __always_inline int pc_from_pod_ip(struct __sk_buff *skb, struct pc_flow 
 	    !(state & PC_STATE_SERVICES && pc_is_icmp_error(flow)))
 		match = pc_ct_find(flow);
 	if (state & PC_STATE_SERVICES) {
-		step = pc_to_service(skb, flow, &match, state, &passed);
+		step = pc_to_service(skb, flow, &match, state, &is_done);
 		if (step)
 			return step;
 	}
 	if (pc_is_to_tunnel(flow))
 		return PC_DROP_TUNNEL_PORT;
-	if (passed)
+	if (is_done)
 		return PC_PASS;
 	if (match.at.ct && match.is_fresh)
 		return pc_from_pod_known(skb, flow, &match);

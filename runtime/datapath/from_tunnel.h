@@ -31,7 +31,7 @@ static __always_inline enum drop_reason pc_is_awaited(struct __sk_buff *skb, str
 									    : PC_DROP_BACKEND_GONE;
 	}
 	match = pc_ct_find(flow);
-	if (!match.at.ct || !(match.at.ct->state & PC_CT_FAR) || !match.is_reply)
+	if (!match.at.ct || !(match.at.ct->state & PC_CT_OTHER_NODE) || !match.is_reply)
 		return PC_DROP_BACKEND_GONE;
 	if (!pc_is_same_node(match.at.ct->src.node, sender))
 		return PC_DROP_NOT_A_NODE;

@@ -125,7 +125,7 @@ static __always_inline int pc_from_uplink_service(struct __sk_buff *skb, struct 
 		flow->packet.csum_partial = pc_csum_partial_of(skb, flow);
 		then = pc_external_new(skb, flow, state);
 	}
-	return then == PC_STEP_DECIDE ? pc_external_decide(skb, flow, state) : then;
+	return then == PC_STEP_DECIDE ? pc_external_to_endpoint(skb, flow, state) : then;
 }
 
 /* For a later fragment without a first one: it may belong to a reply to a pod, whose first

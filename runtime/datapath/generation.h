@@ -18,7 +18,7 @@ struct {
 	__uint(max_entries, 1);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, __u32);
-	__type(value, __u64); /* low 32 bits: state and PC_STATE_*; high 32 bits: epoch */
+	__type(value, __u64); /* from bit 0: slot (16 bits), PC_STATE_*; from bit 32: epoch */
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_state SEC(".maps");
 

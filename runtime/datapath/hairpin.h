@@ -41,7 +41,7 @@ __noinline int pc_hairpin_open(struct pc_flow *flow)
 	ct->dst.nat = ct->src.nat;
 	flow->action.frag_backend = flow->nat.backend;
 	pc_hairpin_address(&flow->tuple.saddr, flow->tuple.family);
-	if (!pc_ct_put(flow, &flow->tuple, ct, flow->is_established))
+	if (!pc_ct_put(flow, &flow->tuple, ct, flow->has_established_entry))
 		return PC_DROP_CT_FULL;
 	ct->state |= PC_CT_PRE_NAT;
 	ct->src.nat.port = port;
@@ -49,7 +49,7 @@ __noinline int pc_hairpin_open(struct pc_flow *flow)
 	/* The pre-NAT entry's tuple, while that entry is stored. */
 	flow->tuple.saddr = flow->tuple.daddr;
 	pc_tuple_pre_nat(&flow->tuple, &flow->nat);
-	if (!pc_ct_put(flow, &flow->tuple, ct, flow->is_pre_nat_established))
+	if (!pc_ct_put(flow, &flow->tuple, ct, flow->has_established_pre_nat))
 		return PC_DROP_CT_FULL;
 	flow->tuple.daddr = flow->tuple.saddr;
 	flow->tuple.dport = target;

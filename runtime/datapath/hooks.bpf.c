@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* hooks.bpf.c - the programs on each pod's host-side veth, on the node's uplinks and on its tunnel;
- * the same for every policy. A packet of a known and decided connection passes here. Any other
- * packet goes on to the policy program.
+ * the same for every policy. A packet of a connection that the active policy allowed passes here.
+ * Any other packet goes on to the policy program.
  */
 #include "reassembly.h"
 #include "from_reassembly.h"
@@ -33,9 +33,9 @@ int pc_from_pod(struct __sk_buff *skb)
 	if (mark != PC_MARK_OTHER)
 		return pc_tc_action(mark == PC_MARK_SPOOFED ? PC_DROP_SPOOFED_MARK : PC_PASS);
 	step = pc_from_pod_frame(skb, flow);
-	if (flow->action.forward_to & PC_REDIRECTED)
+	if (!step && flow->action.forward_to & PC_REDIRECTED)
 		return TC_ACT_REDIRECT;
-	if (flow->action.forward_to)
+	if (!step && flow->action.forward_to)
 		return bpf_redirect_peer(flow->action.forward_to, 0);
 	switch (step) {
 	case PC_STEP_REJECT:
@@ -68,7 +68,9 @@ int pc_to_pod(struct __sk_buff *skb)
 	return pc_finish(flow, step);
 }
 
-/* The hook's return value for a packet that is forwarded to another node. */
+/* The hook's return value for a packet that is forwarded to another node. A packet that is too big
+ * for the tunnel is answered with flow->action.mtu.
+ */
 static __always_inline int pc_forward_to_node(struct __sk_buff *skb, struct pc_flow *flow,
 					      __u32 network)
 {
@@ -100,6 +102,7 @@ int pc_from_uplink(struct __sk_buff *skb)
 	if (flow->packet.fragment && flow->client == PC_CLIENT_EXTERNAL) {
 		if (step == PC_STEP_REASSEMBLE)
 			return pc_reassemble(skb, flow, PC_REASM_BY_UPLINK);
+		/* To no Service: it passes, and so will its later fragments. */
 		if (!step && !flow->nat.backend)
 			pc_external_seen(flow);
 	}
@@ -151,8 +154,8 @@ int pc_from_tunnel(struct __sk_buff *skb)
 	return bpf_redirect(flow->action.forward_to, BPF_F_INGRESS);
 }
 
-/* tc egress: the node itself sends to a Service, and a route of ours led the packet here. A packet
- * that is neither dropped nor redirected is a link-local protocol's, which has no receiver here.
+/* tc egress: the node itself sends to a Service, and a route of ours led the packet here. Other
+ * packets are of link-local protocols. They have no receiver here, and are dropped uncounted.
  */
 SEC("tc")
 int pc_to_route(struct __sk_buff *skb)
@@ -186,8 +189,8 @@ int pc_from_reasm(struct __sk_buff *skb)
 	return reason ? pc_finish(flow, reason) : pc_come_back(skb, flow);
 }
 
-/* From the policy program, if the load enables resets: a packet in the middle of a connection that
- * the policy denies. Its sender is told, as by a rule that rejects.
+/* The policy program tail-calls this if the load enables resets, for a packet in the middle of a
+ * connection that the policy denies. Its sender gets an answer, as from a rule that rejects.
  */
 SEC("tc")
 int pc_resets(struct __sk_buff *skb)

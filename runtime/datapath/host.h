@@ -77,7 +77,7 @@ __noinline int pc_host_known(struct __sk_buff *skb, struct pc_flow *flow, enum p
 		return PC_HOST_NAT;
 	if (!match.is_fresh) {
 		if (!pc_ct_tells_opener(&match))
-			flow->opener = PC_OPENER_PROBE;
+			flow->opener = PC_OPENER_TRY_BOTH;
 		return match.is_reply ? PC_HOST_REPLY : PC_HOST_STALE;
 	}
 	if (side == PC_HOST_IN && pc_ct_sender(&match)->ifindex)
@@ -101,7 +101,7 @@ __noinline int pc_host_related(struct __sk_buff *skb, struct pc_flow *flow)
 /* A reply from a failsafe port without an entry: its connection is older than the hooks. */
 static __always_inline bool pc_is_failsafe_reply(const struct pc_flow *flow)
 {
-	return flow->tuple.proto == IPPROTO_TCP && !flow->packet.opens &&
+	return flow->tuple.proto == IPPROTO_TCP && !flow->packet.is_opening &&
 	       pc_is_failsafe(flow, PC_FAILSAFE_IN, flow->tuple.sport);
 }
 
@@ -135,7 +135,7 @@ __noinline int pc_host_asks(struct __sk_buff *skb, struct pc_flow *flow, enum pc
 	if (side == PC_HOST_OUT && known == PC_HOST_NEW && pc_is_failsafe_reply(flow))
 		return PC_PASS;
 	if (known != PC_HOST_NEW)
-		flow->action.entry = PC_ENTRY_RENEW;
+		flow->action.entry_op = PC_ENTRY_RENEW;
 	if (known == PC_HOST_REPLY)
 		pc_flow_turn(flow);
 	return pc_host_is_asked(skb, flow, side, known != PC_HOST_NEW, state) ? PC_STEP_DECIDE
@@ -157,7 +157,7 @@ static __always_inline int pc_host_decides(struct __sk_buff *skb, struct pc_flow
 		return pc_host_routed(flow);
 	if (then != PC_HOST_OPEN)
 		return then;
-	if (flow->action.entry == PC_ENTRY_RENEW)
+	if (flow->action.entry_op == PC_ENTRY_RENEW)
 		then = pc_external_renew(flow);
 	else
 		then = pc_external_insert(flow);

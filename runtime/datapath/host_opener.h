@@ -59,23 +59,23 @@ static __always_inline void pc_host_turn(struct __sk_buff *skb, struct pc_flow *
 	flow->opener = PC_OPENER_KNOWN;
 	opener = pc_host_flow_opener(skb, flow, pc_host_end(flow, side));
 	if (opener == PC_FLOW_NONE)
-		flow->opener = PC_OPENER_PROBE;
-	flow->action.slot = state & PC_STATE_SLOT;
+		flow->opener = PC_OPENER_TRY_BOTH;
+	flow->action.policy_slot = state & PC_STATE_SLOT;
 	if (opener != PC_FLOW_SRC)
 		pc_flow_turn(flow);
 }
 
 /* Whether the policy decides the flow, and not a failsafe port alone. `is_known`: the flow has an
- * entry of another policy, and runs in its direction. PC_OPENER_PROBE: both were allowed then.
+ * entry of another policy, and runs in its direction. PC_OPENER_TRY_BOTH: both were allowed then.
  */
 static __always_inline bool pc_host_is_asked(struct __sk_buff *skb, struct pc_flow *flow,
 					     enum pc_host_side side, bool is_known, __u32 state)
 {
-	bool is_new = !is_known && pc_has_opening(flow->tuple.proto) && !flow->packet.opens;
+	bool is_new = !is_known && pc_has_opening(flow->tuple.proto) && !flow->packet.is_opening;
 
-	if (is_known && !flow->is_established)
+	if (is_known && !flow->has_established_entry)
 		pc_ct_hold(flow);
-	if (is_new || flow->opener == PC_OPENER_PROBE)
+	if (is_new || flow->opener == PC_OPENER_TRY_BOTH)
 		pc_host_turn(skb, flow, side, state);
 	if (pc_host_end(flow, side) == PC_FLOW_DST)
 		pc_host_receives(flow);

@@ -66,7 +66,7 @@ static __always_inline bool pc_is_limited(const struct pc_flow *flow, __u32 egre
 {
 	__u64 now;
 
-	if (flow->action.entry != PC_ENTRY_INSERT)
+	if (flow->action.entry_op != PC_ENTRY_INSERT)
 		return false;
 	now = bpf_ktime_get_ns();
 	return pc_is_over(flow, egress_rule, now) || pc_is_over(flow, ingress_rule, now);

@@ -23,7 +23,7 @@ static __always_inline const struct pc_backend *pc_nat_backend(__u32 id, __u8 pr
 {
 	const struct pc_backend *backend = pc_backend_of(id);
 
-	if (backend && backend->state & PC_BACKEND_CLOSED && proto == IPPROTO_UDP)
+	if (backend && backend->state & PC_BACKEND_NO_NEW && proto == IPPROTO_UDP)
 		return 0;
 	return backend;
 }
@@ -77,7 +77,7 @@ __noinline int pc_forward_request(struct __sk_buff *skb, struct pc_flow *flow,
  * translated packet: as a stale connection, or as a new connection.
  */
 static __always_inline int pc_service_known(struct __sk_buff *skb, struct pc_flow *flow,
-					    struct pc_ct_match *match, __u32 state, bool *passed)
+					    struct pc_ct_match *match, __u32 state, bool *is_done)
 {
 	struct pc_ct *ct = match->at.ct;
 	const struct pc_backend *backend =
@@ -96,22 +96,22 @@ static __always_inline int pc_service_known(struct __sk_buff *skb, struct pc_flo
 		return reason;
 	pc_tuple_translate(flow, backend, pc_ct_nat_of(ct)->backend, pc_ct_nat_of(ct)->port);
 	pre_nat = pc_pre_nat_touch(flow, match, backend);
-	if (pre_nat == PC_PRE_NAT_ALONE) {
+	if (pre_nat == PC_PRE_NAT_WITHOUT_POST) {
 		pc_tuple_pre_nat(&flow->tuple, &flow->nat);
 		flow->nat.backend = 0;
-		flow->is_established = match->at.is_established;
+		flow->has_established_entry = match->at.is_established;
 		match->at.ct = 0;
 		return pc_service_new(skb, flow, match, state);
 	}
-	*passed = pre_nat == PC_PRE_NAT_PASSED;
-	match->is_fresh = *passed;
-	if (*passed && match->at.ct && pc_is_forwarded(match)) {
+	*is_done = pre_nat == PC_PRE_NAT_PASSED;
+	match->is_fresh = *is_done;
+	if (*is_done && match->at.ct && pc_is_forwarded(match)) {
 		reason = pc_forward_request(skb, flow, &match->at.ct->dst);
 		if (reason || flow->action.forward_to)
 			return reason;
 	}
 	reason = pc_nat_to_backend(skb, flow);
-	if (!reason && *passed) {
+	if (!reason && *is_done) {
 		pc_frag_passed(flow);
 		if (match->at.ct && pc_is_sent_out(flow, match))
 			pc_send_out(skb, flow, match->at.ct, false);
@@ -119,23 +119,23 @@ static __always_inline int pc_service_known(struct __sk_buff *skb, struct pc_flo
 	return reason;
 }
 
-/* From a pod, when there are Services. *passed: the connection is known, and nothing is left to do.
- * Otherwise the flow looks as if the pod had sent to the endpoint. An untranslated connection that
- * was answered continues untranslated: another program may have translated it.
+/* From a pod, when there are Services. *is_done: the connection is known, and nothing is left to
+ * do. Otherwise the flow looks as if the pod had sent to the endpoint. An untranslated connection
+ * that was answered continues untranslated: another program may have translated it.
  */
 static __always_inline int pc_to_service(struct __sk_buff *skb, struct pc_flow *flow,
-					 struct pc_ct_match *match, __u32 state, bool *passed)
+					 struct pc_ct_match *match, __u32 state, bool *is_done)
 {
 	struct pc_ct *ct = match->at.ct;
 
 	if (ct && ct->state & PC_CT_PRE_NAT) {
 		if (match->is_reply)
 			return PC_DROP_SPOOFED_IP; /* an endpoint that claims to be the Service */
-		return pc_service_known(skb, flow, match, state, passed);
+		return pc_service_known(skb, flow, match, state, is_done);
 	}
 	if (ct && (match->is_reply || ct->state & PC_CT_NAT ||
 		   (ct->state & PC_CT_REPLIED &&
-		    !(flow->packet.opens && flow->tuple.proto == IPPROTO_TCP)))) {
+		    !(flow->packet.is_opening && flow->tuple.proto == IPPROTO_TCP)))) {
 		if (match->is_reply && pc_is_routed(ct))
 			return PC_STEP_ROUTE_BACK;
 		if (match->is_reply || !(ct->state & PC_CT_NAT))

@@ -112,11 +112,10 @@ __noinline int pc_nat_error(struct __sk_buff *skb, struct pc_flow *flow,
 	/* If the reply left the cluster here, the client's error about it goes to no other node.
 	 * An error to a client takes the path of replies.
 	 */
-	if (own ? quoted->state & PC_CT_FAR
-		: quoted->is_external && quoted->state & PC_CT_NAT &&
-		      !pc_replies_leave_here(backend))
+	if (own ? quoted->state & PC_CT_OTHER_NODE
+		: quoted->is_external && quoted->state & PC_CT_NAT && !pc_is_dsr(backend))
 		flow->action.node = quoted->node;
-	if (quoted->state & PC_CT_FAR)
+	if (quoted->state & PC_CT_OTHER_NODE)
 		return PC_PASS; /* the other node translates it */
 	if (!(quoted->state & PC_CT_NAT) || pre_nat != own || quoted->is_reply != own)
 		return PC_PASS;

@@ -119,8 +119,8 @@ static __always_inline enum drop_reason pc_ask_unknown(struct __sk_buff *skb, st
 	if (opener == PC_FLOW_NODE)
 		return pc_node_opened(flow);
 	if (opener == PC_FLOW_NONE) {
-		flow->opener = PC_OPENER_PROBE;
-		flow->action.slot = state & PC_STATE_SLOT;
+		flow->opener = PC_OPENER_TRY_BOTH;
+		flow->action.policy_slot = state & PC_STATE_SLOT;
 	}
 	if (opener != PC_FLOW_SRC)
 		pc_flow_turn(flow);
@@ -131,7 +131,7 @@ static __always_inline enum drop_reason pc_ask_unknown(struct __sk_buff *skb, st
 static __always_inline enum drop_reason pc_ask_new(struct __sk_buff *skb, struct pc_flow *flow,
 						   __u32 state)
 {
-	if (pc_has_opening(flow->tuple.proto) && !flow->packet.opens)
+	if (pc_has_opening(flow->tuple.proto) && !flow->packet.is_opening)
 		return pc_ask_unknown(skb, flow, state);
 	return pc_ask_policy(skb, state);
 }

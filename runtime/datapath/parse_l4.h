@@ -5,7 +5,7 @@
 #pragma once
 #include "drops.h"
 #include "packet.h"
-#include "service.h"
+#include "service_key.h"
 
 #define PC_TCP_FIN      0x01
 #define PC_TCP_SYN      0x02
@@ -113,7 +113,7 @@ static __always_inline enum drop_reason pc_parse_l4(struct __sk_buff *skb, struc
 	if (pc_is_icmp(&flow->tuple)) {
 		flow->packet.icmp = head.bytes[0] << 8 | head.bytes[1];
 		pc_icmp_tuple(&flow->tuple, flow->packet.icmp, head.half[2]);
-		flow->packet.opens = !pc_is_echo_reply(flow);
+		flow->packet.is_opening = !pc_is_echo_reply(flow);
 		return PC_PASS;
 	}
 	flow->tuple.sport = head.half[0];
@@ -127,7 +127,7 @@ static __always_inline enum drop_reason pc_parse_l4(struct __sk_buff *skb, struc
 			return PC_DROP_MALFORMED;
 		flow->packet.tcp_flags = bpf_ntohs(flags);
 	}
-	flow->packet.opens =
+	flow->packet.is_opening =
 	    (flow->packet.tcp_flags & (PC_TCP_SYN | PC_TCP_ACK | PC_TCP_RST)) == PC_TCP_SYN;
 	return PC_PASS;
 }

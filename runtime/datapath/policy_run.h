@@ -135,7 +135,7 @@ static __always_inline int pc_decide_other(struct __sk_buff *skb, struct pc_flow
 {
 	pc_flow_turn(flow);
 	flow->opener = PC_OPENER_EITHER;
-	bpf_tail_call(skb, &pc_policy, flow->action.slot);
+	bpf_tail_call(skb, &pc_policy, flow->action.policy_slot);
 	flow->action.reason = PC_DROP_NO_POLICY;
 	return pc_tc_action(PC_DROP_NO_POLICY);
 }
@@ -147,14 +147,14 @@ static __always_inline enum drop_reason pc_conclude(const struct pc_flow *flow,
 	bool stored;
 
 	if (!decision->allowed) {
-		if (flow->action.entry == PC_ENTRY_RENEW)
+		if (flow->action.entry_op == PC_ENTRY_RENEW)
 			pc_ct_deny(flow);
 		pc_ct_drop_pre_nat(flow);
 		return PC_DROP_POLICY;
 	}
 	if (flow->opener == PC_OPENER_CROSSED && pc_ct_cross(flow))
 		stored = true;
-	else if (flow->action.entry == PC_ENTRY_RENEW)
+	else if (flow->action.entry_op == PC_ENTRY_RENEW)
 		stored = pc_ct_renew(flow, decision->egress_rule, decision->ingress_rule) &&
 			 pc_ct_put_pre_nat(flow);
 	else
@@ -170,8 +170,8 @@ static __always_inline enum drop_reason pc_conclude(const struct pc_flow *flow,
  */
 static __always_inline bool pc_is_revoked(const struct pc_flow *flow, __u32 rule)
 {
-	return pc_has_opening(flow->tuple.proto) && !flow->packet.opens &&
-	       rule != PC_RULE_FAIL_CLOSED && flow->opener != PC_OPENER_PROBE &&
+	return pc_has_opening(flow->tuple.proto) && !flow->packet.is_opening &&
+	       rule != PC_RULE_FAIL_CLOSED && flow->opener != PC_OPENER_TRY_BOTH &&
 	       flow->opener != PC_OPENER_EITHER;
 }
 
@@ -213,7 +213,7 @@ int pc_policy_run(struct __sk_buff *skb)
 	if (!flow)
 		return pc_tc_action(PC_DROP_NO_POLICY);
 	decision = pc_decide(skb, flow);
-	if (flow->opener == PC_OPENER_PROBE && decision.allowed)
+	if (flow->opener == PC_OPENER_TRY_BOTH && decision.allowed)
 		return pc_decide_other(skb, flow);
 #ifdef PC_LIMITS
 	if (PC_LIMITS && decision.allowed &&

@@ -67,7 +67,7 @@ __u32 pc_diagram(__u32 word, __u32 service);
 __u32 pc_column4(enum pc_side side, __u32 address);
 __u32 pc_column6(enum pc_side side, __u64 high, __u64 low);
 
-#include "service.h"
+#include "service_key.h"
 
 struct pc_class {
 	__u32 word[8];

@@ -6,7 +6,7 @@
 #include "service_pick.h"
 
 /* The result for a packet that finds the pre-NAT entry of its connection. */
-enum pc_pre_nat { PC_PRE_NAT_PASSED, PC_PRE_NAT_STALE, PC_PRE_NAT_ALONE };
+enum pc_pre_nat { PC_PRE_NAT_PASSED, PC_PRE_NAT_STALE, PC_PRE_NAT_WITHOUT_POST };
 
 /* The pre-NAT entry becomes established after the post-NAT entry, so that it is never there alone.
  * The match is looked up again: the old entry's memory may now hold another connection.
@@ -35,15 +35,15 @@ pc_pre_nat_touch(struct pc_flow *flow, struct pc_ct_match *match, const struct p
 	struct pc_ct_at back;
 	__u32 news;
 
-	if (match->is_fresh && !is_written && match->at.is_established && !flow->packet.opens)
+	if (match->is_fresh && !is_written && match->at.is_established && !flow->packet.is_opening)
 		return PC_PRE_NAT_PASSED;
-	flow->is_pre_nat_established = match->at.is_established;
+	flow->has_established_pre_nat = match->at.is_established;
 	back = pc_ct_get(&flow->tuple, true);
-	flow->is_established = back.is_established;
+	flow->has_established_entry = back.is_established;
 	if (!back.ct || back.ct->expires <= flow->now)
 		return PC_PRE_NAT_STALE;
-	if (back.ct->flow_id != ct->flow_id || (flow->packet.opens && pc_ct_is_over(back.ct)))
-		return PC_PRE_NAT_ALONE;
+	if (back.ct->flow_id != ct->flow_id || (flow->packet.is_opening && pc_ct_is_over(back.ct)))
+		return PC_PRE_NAT_WITHOUT_POST;
 	if (!match->is_fresh || back.ct->epoch != flow->epoch)
 		return PC_PRE_NAT_STALE;
 	if (back.ct->state & ~ct->state & PC_CT_CAME_DST) /* learnt by an entry that has moved */
@@ -53,8 +53,8 @@ pc_pre_nat_touch(struct pc_flow *flow, struct pc_ct_match *match, const struct p
 	if (news)
 		__sync_fetch_and_or(&ct->state, news);
 	if (pc_ct_touch(&back, flow, false))
-		flow->is_established = true;
-	if (flow->is_established && !match->at.is_established &&
+		flow->has_established_entry = true;
+	if (flow->has_established_entry && !match->at.is_established &&
 	    pc_ct_is_settled(ct, flow, false) && (is_written || !(ct->state & PC_CT_TRIED)))
 		pc_pre_nat_establish(flow, match, backend);
 	return PC_PRE_NAT_PASSED;

@@ -14,15 +14,15 @@
 #define PC_OWNER_EXTERNAL 0 /* instead of a pod's device */
 #define PC_OWNER_NODE     1 /* loopback, as PC_HOST_DEVICE */
 
-#define PC_GROUP        4 /* places */
-#define PC_PLACES_TRIED 8
-#define PC_STAYS        (~0ULL)      /* an entry that never gives its place to another */
-#define PC_OTHERS       (1ULL << 48) /* more ticks than any entry lives */
+#define PC_GROUP            4 /* places */
+#define PC_PLACES_TRIED     8
+#define PC_STAYS            (~0ULL)      /* an entry that never gives its place to another */
+#define PC_STAYS_BEHIND_OWN (1ULL << 48) /* added to the stay of another owner's entry */
 
-/* `turn` is odd while a CPU gives the place to another entry. */
+/* `lock` is odd while a CPU gives the place to another entry, and grows with each such change. */
 #define PC_PLACES(name, entries, key_type)                                                         \
 	struct name##_at {                                                                         \
-		__u32 turn;                                                                        \
+		__u32 lock;                                                                        \
 		key_type key;                                                                      \
 	};                                                                                         \
 	struct {                                                                                   \
@@ -77,14 +77,14 @@ __noinline int pc_quota_count(__u32 device, __u32 what)
 struct pc_seek {
 	__u64 now;
 	__u32 second;
-	__u32 owner;    /* the owner whose quota it uses */
-	__u32 roll;     /* where the search begins */
-	__u16 is_short; /* enum pc_quota: counted if no place is free */
-	__u16 full;     /* enum pc_quota: the result of the search */
-	__u64 found;    /* how soon the present entry gives its place */
-	__u64 best;     /* the lowest value so far */
-	__u32 best_at;  /* the place with that value */
-	__u32 best_turn;
+	__u32 owner;     /* the owner whose quota it uses */
+	__u32 roll;      /* where the search begins */
+	__u16 is_short;  /* enum pc_quota: counted if no place is free */
+	__u16 full;      /* enum pc_quota: the result of the search */
+	__u64 stay;      /* of the present entry: pc_stay() */
+	__u64 lowest;    /* the lowest stay so far */
+	__u32 lowest_at; /* the place with that stay */
+	__u32 lowest_lock;
 };
 _Static_assert(sizeof(struct pc_seek) == 48, "without padding");
 
@@ -137,23 +137,25 @@ static __always_inline __u32 pc_quota_place(__u32 owner, __u32 roll, __u32 place
 	return group * PC_GROUP + (in & (PC_GROUP - 1));
 }
 
-/* How soon a live entry gives its place: the lowest value does so first, PC_STAYS never. */
-typedef __u64 pc_yields(const struct pc_seek *seek, const void *there, const void *key);
-
-/* Takes a place, and leaves it locked. Deletes the entry that had the place. NULL: all tried
- * entries stay, or another CPU was first. Table entries begin with the tick at which they expire.
- * The compared values stay in memory, about which the verifier knows nothing: so all branches of a
- * round reach the next round in one state.
+/* How strongly a live entry keeps its place: of the tried entries, the one with the lowest value
+ * loses it. An entry with PC_STAYS never does.
  */
-static __always_inline __u32 *pc_place_take(void *table, void *places, __u32 n,
-					    struct pc_seek *seek, pc_yields *yields)
-{
-	__u32 roll = seek->roll, at, turn, best_turn, tried = 0, *place;
-	volatile struct pc_seek *seen = seek;
-	const __u64 *there;
-	__u64 found, best;
+typedef __u64 pc_stay(const struct pc_seek *seek, const void *entry, const void *key);
 
-	seen->best = PC_STAYS;
+/* Claims a place, which stays locked until pc_place_give(). Deletes the entry that had the place.
+ * NULL: all tried entries stay, or another CPU was first. Table entries begin with the tick at
+ * which they expire. The compared values stay in memory, about which the verifier knows nothing: so
+ * all branches of a round reach the next round in one state.
+ */
+static __always_inline __u32 *pc_place_claim(void *table, void *places, __u32 n,
+					     struct pc_seek *seek, pc_stay *stay_of)
+{
+	__u32 roll = seek->roll, at, lock, lock_then, tried = 0, *place;
+	volatile struct pc_seek *in_memory = seek;
+	const __u64 *entry;
+	__u64 stay, lowest;
+
+	in_memory->lowest = PC_STAYS;
 
 	/* Linux 6.1 rejects a loop that falls through to its own beginning. Compilers emit one if
 	 * they load a register there, so no register is free at that point.
@@ -166,30 +168,30 @@ static __always_inline __u32 *pc_place_take(void *table, void *places, __u32 n,
 		place = bpf_map_lookup_elem(places, &at);
 		if (!place)
 			return 0;
-		turn = *(volatile __u32 *)place;
-		found = PC_STAYS;
-		if (!(turn & 1)) {
-			there = bpf_map_lookup_elem(table, place + 1);
-			found = there && *there > seek->now ? yields(seek, there, place + 1) : 0;
+		lock = *(volatile __u32 *)place;
+		stay = PC_STAYS;
+		if (!(lock & 1)) {
+			entry = bpf_map_lookup_elem(table, place + 1);
+			stay = entry && *entry > seek->now ? stay_of(seek, entry, place + 1) : 0;
 		}
-		seen->found = found;
-		if (seen->found < seen->best) {
-			seen->best = seen->found;
-			seen->best_at = at;
-			seen->best_turn = turn;
+		in_memory->stay = stay;
+		if (in_memory->stay < in_memory->lowest) {
+			in_memory->lowest = in_memory->stay;
+			in_memory->lowest_at = at;
+			in_memory->lowest_lock = lock;
 		}
 		tried++;
-	} while (seen->best && tried < PC_PLACES_TRIED);
-	best = seen->best;
-	seek->full = best ? seek->is_short : PC_QUOTA_NONE;
-	if (best && best != PC_STAYS && seek->is_short == PC_QUOTA_ESTABLISHED)
+	} while (in_memory->lowest && tried < PC_PLACES_TRIED);
+	lowest = in_memory->lowest;
+	seek->full = lowest ? seek->is_short : PC_QUOTA_NONE;
+	if (lowest && lowest != PC_STAYS && seek->is_short == PC_QUOTA_ESTABLISHED)
 		seek->full = PC_QUOTA_IDLE;
-	if (best == PC_STAYS)
+	if (lowest == PC_STAYS)
 		return 0;
-	at = seen->best_at;
-	best_turn = seen->best_turn;
+	at = in_memory->lowest_at;
+	lock_then = in_memory->lowest_lock;
 	place = bpf_map_lookup_elem(places, &at);
-	if (!place || __sync_val_compare_and_swap(place, best_turn, best_turn + 1) != best_turn)
+	if (!place || __sync_val_compare_and_swap(place, lock_then, lock_then + 1) != lock_then)
 		return 0;
 	bpf_map_delete_elem(table, place + 1);
 	return place;
@@ -211,7 +213,7 @@ static __always_inline bool pc_place_give(__u32 *place, const __u32 *key, __u32 
 /* Stores an entry under the room's key, in a table without an entry of that key. */
 #define PC_STORE(table, places, entries, room, key_type, entry, yields)                            \
 	({                                                                                         \
-		__u32 *place = pc_place_take(&table, &places, entries, &(room)->seek, yields);     \
+		__u32 *place = pc_place_claim(&table, &places, entries, &(room)->seek, yields);    \
 		place &&pc_place_give(                                                             \
 		    place, (room)->key, sizeof(key_type) / sizeof(__u32),                          \
 		    !bpf_map_update_elem(&table, (room)->key, entry, BPF_NOEXIST));                \

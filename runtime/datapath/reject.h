@@ -48,7 +48,7 @@ static __always_inline bool pc_meets_another(const struct pc_flow *flow)
 {
 	struct pc_ct_at at;
 
-	if (flow->tuple.proto != IPPROTO_TCP || flow->action.entry != PC_ENTRY_INSERT)
+	if (flow->tuple.proto != IPPROTO_TCP || flow->action.entry_op != PC_ENTRY_INSERT)
 		return false;
 	at = pc_ct_get(&flow->tuple, true);
 	return at.ct && at.ct->expires > flow->now && at.ct->back != at.back;

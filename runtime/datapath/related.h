@@ -105,7 +105,7 @@ enum pc_reporter { PC_BY_OTHERS = 0, PC_BY_POD, PC_BY_EXTERNAL, PC_BY_NODE };
  */
 static __always_inline bool pc_ct_is_asked(const struct pc_ct *ct)
 {
-	return !(ct->state & PC_CT_FAR) && !pc_is_routed(ct) &&
+	return !(ct->state & PC_CT_OTHER_NODE) && !pc_is_routed(ct) &&
 	       !(ct->state & PC_CT_NAT && ct->src.ifindex && ct->src.ifindex == ct->dst.ifindex);
 }
 

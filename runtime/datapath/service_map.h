@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* service_map.h - the Services: their addresses, and the endpoints behind them.
  * Gives pc_frontend_of(), pc_choice(), pc_backend_of(). Written by the loader
- * (runtime/services/tables.py); only hooks read. (service.h is something else: the part of a flow
- * that a policy can match.)
+ * (runtime/services/tables.py); only hooks read.
  */
 #pragma once
 #include "flow.h"
@@ -12,8 +11,8 @@
 #define PC_CHOICES      65536 /* per buffer */
 #define PC_BACKENDS_MAX 65536
 
-/* The tables of endpoints are double-buffered. A change fills the inactive buffer, and then stores
- * the word of generation.h.
+/* Frontends and pools are double-buffered; the buffers share the backends. A change fills the
+ * inactive buffer, and then stores pc_state.
  */
 struct pc_frontend_key {
 	struct pc_addr6 addr;
@@ -25,7 +24,7 @@ _Static_assert(sizeof(struct pc_frontend_key) == 20, "a map key has no hidden pa
 
 /* The bits of `flags`. */
 #define PC_FRONTEND_LOCAL 1 /* external clients get endpoints of this node only */
-#define PC_FRONTEND_ELSEWHERE                                                                      \
+#define PC_FRONTEND_OTHER_NODES                                                                    \
 	2 /* other nodes have endpoints: an empty pool drops, and does not reject */
 #define PC_FRONTEND_NODE_PORT 4 /* the node's own processes also reach it at loopback */
 
@@ -49,7 +48,7 @@ struct pc_pool {
 	__u32 table, slots;
 };
 
-/* The pool of endpoints that a client may get. */
+/* The pool of endpoints that a client may get. A forwarded packet has to end at this node. */
 static __always_inline struct pc_pool pc_pool_of(const struct pc_frontend *frontend, __u8 client)
 {
 	struct pc_pool pool = {frontend->first, frontend->count, frontend->table, frontend->slots};
@@ -85,10 +84,10 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_choices SEC(".maps");
 
-#define PC_BACKEND_PLACE 0xffff /* bits of an id with its index; above: which use of that index */
+#define PC_BACKEND_PLACE 0xffff /* low bits of an id: its index; high bits: uses of the index */
 
 /* The bits of a backend's `state`. */
-#define PC_BACKEND_CLOSED 1 /* no new connections; established ones of TCP and SCTP go on */
+#define PC_BACKEND_NO_NEW 1 /* no new connections; established ones of TCP and SCTP go on */
 #define PC_BACKEND_TUNNEL 2 /* the Service's choice in return_path.h; neither bit: no choice */
 #define PC_BACKEND_DSR    4
 

@@ -17,7 +17,7 @@
 /* With TCP and SCTP only an opening packet gets an endpoint. */
 static __always_inline bool pc_service_opens(const struct pc_flow *flow)
 {
-	return flow->packet.opens || flow->tuple.proto == IPPROTO_UDP;
+	return flow->packet.is_opening || flow->tuple.proto == IPPROTO_UDP;
 }
 
 /* Whether the client may get itself as endpoint: its own hook turns such a packet around
@@ -99,13 +99,13 @@ pc_tuple_translate(struct pc_flow *flow, const struct pc_backend *backend, __u32
 }
 
 /* Whether a live connection has the tuple, or any that the endpoint has opened. If not,
- * flow->is_established describes the tuple's entry.
+ * flow->has_established_entry describes the tuple's entry.
  */
 static __always_inline bool pc_service_is_taken(struct pc_flow *flow)
 {
 	struct pc_ct_at at = pc_ct_get(&flow->tuple, true);
 
-	flow->is_established = at.is_established;
+	flow->has_established_entry = at.is_established;
 	if (!at.ct || at.ct->expires <= flow->now)
 		return false;
 	if (at.ct->back != at.back && pc_has_opening(flow->tuple.proto))
@@ -137,7 +137,7 @@ __noinline int pc_service_port(struct pc_flow *flow)
  */
 static __always_inline bool pc_service_rejects(const struct pc_frontend *frontend, __u8 client)
 {
-	return !frontend->count && !(frontend->flags & PC_FRONTEND_ELSEWHERE) &&
+	return !frontend->count && !(frontend->flags & PC_FRONTEND_OTHER_NODES) &&
 	       client != PC_CLIENT_FORWARDED;
 }
 
@@ -170,7 +170,7 @@ static __always_inline int pc_service_picked(struct __sk_buff *skb, struct pc_fl
 	if (pc_is_at_itself(flow, backend))
 		return PC_PASS; /* the endpoint has the Service's address: no translation */
 	pc_tuple_translate(flow, backend, backend->id, flow->tuple.sport);
-	flow->is_pre_nat_established = flow->is_established;
+	flow->has_established_pre_nat = flow->has_established_entry;
 	is_hairpin = pc_addr_eq(&backend->addr, &flow->tuple.saddr);
 	if (is_hairpin)
 		pc_hairpin_address(&flow->tuple.saddr, flow->tuple.family);

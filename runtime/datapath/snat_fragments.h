@@ -55,7 +55,7 @@ static __always_inline __u64 pc_snat_frag_yields(const struct pc_seek *seek, con
 	__u64 left = first->expires - seek->now;
 
 	(void)key;
-	return first->owner == seek->owner ? left : left + PC_OTHERS;
+	return first->owner == seek->owner ? left : left + PC_STAYS_BEHIND_OWN;
 }
 
 /* For every packet that passes; skips unfragmented ones. `sender` is its device, 0 if external. */

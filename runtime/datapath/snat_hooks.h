@@ -2,7 +2,7 @@
 /* snat_hooks.h - SNAT at the uplinks' hooks: for packets of pods that leave the cluster, and for
  * the replies. Gives pc_snat_out(), pc_snat_asked(), pc_snat_in().
  *
- * The host's stack routes a packet, and the pod's hook decides it, by the pod's own address. An
+ * The host's stack routes a packet, and the pod's hook decides it, by the pod's own address. A
  * reply has that address again before either sees it. So only the uplinks' hooks know of SNAT.
  */
 #pragma once

@@ -109,7 +109,7 @@ static __always_inline __u32 pc_snat_next(struct __sk_buff *skb, const struct pc
 		return is_reply                 ? state | PC_SNAT_ANSWERED
 		       : was & PC_SNAT_ANSWERED ? state | PC_SNAT_ESTABLISHED
 						: state;
-	if (!is_reply && flow->packet.opens && was & (PC_CT_RESET | PC_CT_FINS))
+	if (!is_reply && flow->packet.is_opening && was & (PC_CT_RESET | PC_CT_FINS))
 		return pc_snat_is_closed(was) ? news : news | (was & PC_SNAT_ESTABLISHED);
 	if (!is_reset)
 		state &= ~PC_CT_RESET;

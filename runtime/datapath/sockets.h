@@ -106,7 +106,7 @@ static __always_inline const struct pc_backend *pc_socket_had(const struct pc_so
 	const struct pc_socket_peer *had = bpf_map_lookup_elem(&pc_socket_peers, asked);
 	const struct pc_backend *backend = had ? pc_backend_of(had->backend) : 0;
 
-	return backend && !(backend->state & PC_BACKEND_CLOSED) ? backend : 0;
+	return backend && !(backend->state & PC_BACKEND_NO_NEW) ? backend : 0;
 }
 
 static __always_inline const struct pc_backend *

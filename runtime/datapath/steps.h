@@ -8,8 +8,8 @@
 
 /* Steps are negative, so they equal no reason. */
 enum pc_step {
-	/* For the end of a hook: it calls the header in the comment. A hook that does not handle
-	 * the step drops the packet; the step is minus the reason for that.
+	/* For the end of a hook, which calls a function of the header in the comment. A hook that
+	 * does not handle the step drops the packet; the step is minus the reason for that.
 	 */
 	PC_STEP_REASSEMBLE = -PC_DROP_FRAGMENT,    /* reassembly.h */
 	PC_STEP_HAIRPIN = -PC_DROP_HAIRPIN,        /* hairpin.h: back to its sender */

@@ -37,8 +37,8 @@ static __always_inline bool pc_is_from_node(const struct __sk_buff *skb, const s
 static __always_inline bool pc_node_opens(struct __sk_buff *skb, const struct pc_flow *flow)
 {
 	if (pc_is_icmp(&flow->tuple))
-		return flow->packet.opens && flow->tuple.sub == PC_SUB_NONE;
-	if (flow->packet.opens ||
+		return flow->packet.is_opening && flow->tuple.sub == PC_SUB_NONE;
+	if (flow->packet.is_opening ||
 	    (flow->tuple.proto != IPPROTO_TCP && flow->tuple.proto != IPPROTO_SCTP))
 		return true;
 	return !(flow->packet.tcp_flags & (PC_TCP_SYN | PC_TCP_RST)) &&
@@ -94,7 +94,7 @@ static __always_inline int pc_to_pod_from_node(struct __sk_buff *skb, struct pc_
 	if (match.at.ct && pc_is_to_ask_again(&match, state)) {
 		pc_endpoints_of(flow);
 		if (flow->dst.ifindex == skb->ifindex && !pc_is_pod(&flow->src)) {
-			flow->action.entry = PC_ENTRY_RENEW;
+			flow->action.entry_op = PC_ENTRY_RENEW;
 			return pc_ask_own_node(skb, flow, state);
 		}
 	}
@@ -178,7 +178,7 @@ static __always_inline int pc_to_pod_forwarded(struct __sk_buff *skb, struct pc_
 			return step;
 	}
 	if (match.at.ct) {
-		flow->action.entry = PC_ENTRY_RENEW;
+		flow->action.entry_op = PC_ENTRY_RENEW;
 		if (match.is_reply)
 			pc_flow_turn(flow);
 		return pc_ask_again(skb, flow, &match, state);

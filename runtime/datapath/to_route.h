@@ -26,7 +26,7 @@ __noinline int pc_route_open(struct pc_flow *flow)
 		return PC_DROP_CT_FULL;
 	pc_endpoints_of(flow);
 	ct = pc_ct_of(flow, 0, 0, PC_CT_NODE);
-	if (!ct || !pc_ct_put(flow, &flow->tuple, ct, flow->is_established) ||
+	if (!ct || !pc_ct_put(flow, &flow->tuple, ct, flow->has_established_entry) ||
 	    !pc_ct_add_pre_nat(flow, ct))
 		return PC_DROP_CT_FULL;
 	return PC_PASS;
@@ -84,11 +84,11 @@ __noinline int pc_route_known(struct __sk_buff *skb, struct pc_flow *flow)
 	pc_tuple_translate(flow, backend, ct->src.nat.backend, ct->src.nat.port);
 	pc_endpoints_of(flow);
 	pre_nat = pc_pre_nat_touch(flow, &match, backend);
-	if (pre_nat == PC_PRE_NAT_ALONE ||
+	if (pre_nat == PC_PRE_NAT_WITHOUT_POST ||
 	    (pre_nat == PC_PRE_NAT_STALE && !pc_route_renew(flow, ct))) {
 		pc_tuple_pre_nat(&flow->tuple, &flow->nat);
 		flow->nat.backend = 0;
-		flow->is_established = match.at.is_established;
+		flow->has_established_entry = match.at.is_established;
 		return PC_STEP_NEW;
 	}
 	return pc_nat_to_backend(skb, flow);

@@ -25,8 +25,7 @@ static __always_inline bool pc_answer_is_too_big(struct __sk_buff *skb, struct p
 {
 	const struct pc_external *external = pc_external_now();
 
-	return external && ct->src.node &&
-	       !pc_replies_leave_here(pc_backend_of(ct->dst.nat.backend)) &&
+	return external && ct->src.node && !pc_is_dsr(pc_backend_of(ct->dst.nat.backend)) &&
 	       pc_is_too_big(skb, flow, external->tunnel);
 }
 
@@ -47,7 +46,7 @@ static __always_inline int pc_to_uplink_later(struct __sk_buff *skb, struct pc_f
 
 	if (!first || !(first->backend & PC_FRAG_REPLY))
 		return PC_STEP_OTHER;
-	if (!pc_replies_leave_here(pc_backend_of(first->backend & ~PC_FRAG_REPLY)))
+	if (!pc_is_dsr(pc_backend_of(first->backend & ~PC_FRAG_REPLY)))
 		flow->action.node = first->node;
 	flow->packet.csum_partial = pc_csum_partial_of(skb, flow);
 	flow->client = PC_CLIENT_EXTERNAL;
@@ -79,7 +78,7 @@ static __always_inline int pc_to_uplink_service(struct __sk_buff *skb, struct pc
 {
 	struct pc_ct *ct = match->at.ct;
 
-	if (!ct || !(ct->state & PC_CT_NAT) || ct->src.ifindex || ct->state & PC_CT_FAR)
+	if (!ct || !(ct->state & PC_CT_NAT) || ct->src.ifindex || ct->state & PC_CT_OTHER_NODE)
 		return PC_STEP_OTHER;
 	if (ct->state & PC_CT_PRE_NAT)
 		return PC_DROP_SPOOFED_IP; /* only this hook writes the Service's source */

@@ -56,13 +56,14 @@ static __always_inline bool pc_xdp_known(struct pc_flow *flow, bool is_reply)
 	match = pc_ct_find(flow);
 	ct = match.at.ct;
 	if (!ct || match.is_reply != is_reply || !match.is_fresh ||
-	    (ct->state & (PC_CT_PRE_NAT | PC_CT_FAR)) != (PC_CT_PRE_NAT | PC_CT_FAR) ||
+	    (ct->state & (PC_CT_PRE_NAT | PC_CT_OTHER_NODE)) !=
+		(PC_CT_PRE_NAT | PC_CT_OTHER_NODE) ||
 	    ct->state & PC_XDP_OVER || ct->src.ifindex)
 		return false;
 	if (!(ct->state & PC_CT_REPLIED) && (is_reply || flow->tuple.proto == IPPROTO_TCP))
 		return false;
 	backend = pc_backend_of(ct->src.nat.backend);
-	if (!backend || backend->state & PC_BACKEND_CLOSED || !pc_xdp_needs_nothing(flow, &match))
+	if (!backend || backend->state & PC_BACKEND_NO_NEW || !pc_xdp_needs_nothing(flow, &match))
 		return false;
 	flow->action.node = ct->src.node;
 	return true;

@@ -76,23 +76,24 @@ class Nodes:
 
     def configure(
         self,
+        *,
         tunnel: int,
         uplinks: Sequence[int],
-        past_stack: Collection[int],
+        fast_path: Collection[int],
         return_path: ReturnPath,
+        marks: int,
         undo: Undo,
-        marks: int = 0,
     ) -> None:
         """Write this node's tunnel device (0: none), default return path, uplinks and routing marks.
 
-        Packets of pods may take the fast path by the uplinks `past_stack`. A connection that the
+        Packets of pods may take the fast path by the uplinks `fast_path`. A connection that the
         host marks with one of `marks` takes the stack path.
         """
         with ExternalSettings(self._pins) as settings:
             most = settings.most_uplinks
             if len(uplinks) > most:
                 raise InputError(f"{len(uplinks)} uplinks exceed the limit of {most}")
-            places = _places(settings.fast_path_uplinks(), past_stack)
+            places = _places(settings.fast_path_uplinks(), fast_path)
             own = self._own.addresses if self._own else ()
             way = _WAYS[return_path]
             settings.set(settings.value_of(tunnel, way, uplinks, places, own, marks), undo)

@@ -42,17 +42,17 @@ class Context:
     given: Given
     pins: Pins
     state: StateDir
-    kind: str
+    attach_kind: str
     """How hooks are attached to devices: `tcx` or `clsact`."""
     devices: dict[str, int]
     """Ifindexes of the node's pods, by name."""
     uplinks: dict[str, int]
-    with_peers: frozenset[int]
+    fast_path_devices: frozenset[int]
     """Devices whose pods take the fast path."""
     snat: Masquerading
     before_word: Word
     before: Generation | None
-    is_on_record: bool
+    is_record_complete: bool
     """Whether the record of the generation before names all that is attached."""
     word: Word
     placer: PlacerFactory

@@ -21,7 +21,7 @@ from policyc.runtime.load.resources.node_maps import (
     Snat,
 )
 from policyc.runtime.load.resources.own_devices import Reassembly, ServiceRoute, Tunnel
-from policyc.runtime.load.resources.programs import FirstPacketProgram, Folders, Hooks, Record
+from policyc.runtime.load.resources.programs import Folders, Hooks, PolicyProgram, Record
 from policyc.runtime.load.resources.resource import Resource, Resources, Transaction
 from policyc.runtime.load.resources.services import Services
 from policyc.runtime.snat.snat import Masquerading
@@ -29,7 +29,7 @@ from policyc.runtime.state import Generation, LoadedHost, StateDir, Warn
 from policyc.runtime.undo import Undo
 
 RESOURCES: tuple[type[Resource], ...] = (
-    Folders, Hooks, FirstPacketProgram, FailsafePorts, GracePeriod, Snat, ClusterNodes, Endpoints,
+    Folders, Hooks, PolicyProgram, FailsafePorts, GracePeriod, Snat, ClusterNodes, Endpoints,
     DeviceHooks, SocketHooks, Xdp, Tunnel, Reassembly, ServiceRoute, Record, Services,
 )  # fmt: skip
 """Every resource, in the order of a load; sweeps and unloads go in reverse."""
@@ -79,7 +79,7 @@ class Loading:
         hooks = self.resources[DeviceHooks]
         owners = {on.role: each for each in self.resources.all for on in each.attachments}
         found = hooks.attach(generation, owners, work)
-        if found != generation:
+        if found != generation:  # devices went: their pods lose their addresses, too
             self.resources[Endpoints].write(found, work)
         return hooks.attach_to_others(found, work)
 
@@ -88,7 +88,7 @@ class Loading:
         policy, request = at.given.host_policy, at.request
         endpoints = self.resources[Endpoints]
         attachments = tuple(on for each in self.resources.all for on in each.attachments)
-        former = leftovers.others(at.pins, at.before, attachments, at.is_on_record, at.warn)
+        former = leftovers.others(at.pins, at.before, attachments, at.is_record_complete, at.warn)
         return Generation(
             epoch=at.word.epoch,
             slot=at.word.slot,
@@ -155,14 +155,14 @@ def context_of(
         given=given,
         pins=pins,
         state=state,
-        kind=attach.kind_for(request.mode),
+        attach_kind=attach.kind_for(request.mode),
         devices=dict(devices),
         uplinks=at_uplinks,
-        with_peers=forwarding.with_peers(devices.values(), request.forwarding),
+        fast_path_devices=forwarding.with_peers(devices.values(), request.forwarding),
         snat=Masquerading(pins, request.masquerade, at_uplinks, given.file.own_addresses),
         before_word=before_word,
         before=before,
-        is_on_record=leftovers.is_all_on_record(pins, before),
+        is_record_complete=leftovers.is_all_on_record(pins, before),
         word=replace(
             before_word.next,
             masquerades=request.masquerade is not None,

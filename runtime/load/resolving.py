@@ -47,7 +47,7 @@ class Roster:
     devices: Mapping[str, int]
     nodes: tuple[NodeRecord, ...] = ()
     this_node: str = ""
-    with_peers: frozenset[int] = frozenset()  # ifindexes
+    fast_path_devices: frozenset[int] = frozenset()  # ifindexes
     host: HostSubject | None = None  # this node, if it is under host policy
     netns: Mapping[int, int] = field(default_factory=dict)  # ifindex -> id of its other side's
     own_node: NodeRecord | None = None  # this node, where policies deny what it sends to its pods
@@ -107,7 +107,7 @@ class Roster:
                 ifindex=ifindex,
                 mac=record.mac or "",
                 place=place,
-                has_peer=ifindex in self.with_peers,
+                has_peer=ifindex in self.fast_path_devices,
                 netns=self.netns.get(ifindex),
             )
 

@@ -2,7 +2,7 @@
 """What all classes of this package share: a pinned map, and an array with a single entry.
 
 with FailsafePorts(pins) as ports:
-ports.put(ports.key_of(...), PRESENT)
+    ports.put(ports.key_of(...), PRESENT)
 """
 
 import os

@@ -25,12 +25,12 @@ from policyc.runtime.maps.pinned_map import PinnedMap
 
 LOCAL = 1
 """PC_FRONTEND_LOCAL: external clients get endpoints of this node only."""
-ELSEWHERE = 2
-"""PC_FRONTEND_ELSEWHERE: other nodes have endpoints, so an empty pool drops, and does not reject."""
+OTHER_NODES = 2
+"""PC_FRONTEND_OTHER_NODES: other nodes have endpoints, so an empty pool drops, and does not reject."""
 NODE_PORT = 4
 """PC_FRONTEND_NODE_PORT: the node's own processes also reach the frontend at loopback."""
-CLOSED = 1
-"""PC_BACKEND_CLOSED: the endpoint gets no new connections; established ones of TCP and SCTP go on."""
+NO_NEW = 1
+"""PC_BACKEND_NO_NEW: the endpoint gets no new connections; established ones of TCP and SCTP go on."""
 TUNNEL, DSR = 2, 4
 """PC_BACKEND_*: the return path that the Service asks for; with neither bit the load's default."""
 MARK_SIZE = 8
@@ -242,7 +242,7 @@ class Backends(_MappedArray):
         return self.format.layout.number(self.memory[at : at + self.format.size], "last")
 
     def write(self, place: int, entry: bytes) -> None:
-        """Write an entry, and its id behind all else: hooks read it meanwhile."""
+        """Write an entry, and its id last: hooks read it meanwhile."""
         at = place * self.format.size
         self.memory[at + _ID_BYTES : at + self.format.size] = entry[_ID_BYTES:]
         self.set_id(place, self.format.id_of(entry))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of the node in arrays of one entry: clock, answers to refused packets, devices, sockets."""
+"""Settings of the node in arrays of one entry: clock, answers to rejected packets, devices, sockets."""
 
 import os
 import sys
@@ -21,7 +21,7 @@ class Clock(SingleEntry):
 
 
 class AnswerMac(SingleEntry):
-    """pc_answer_mac: the source MAC of answers to refused packets, which no pod knows."""
+    """pc_answer_mac: the source MAC of answers to rejected packets, which no pod knows."""
 
     NAME = "pc_answer_mac"
 

@@ -279,7 +279,7 @@ class _Live:
         with bpf_syscall.obj_get(self.pins.map("pc_policy")) as fd:
             value = bpf_syscall.map_lookup(fd, struct.pack("=I", self.word.slot), 4)
         if value is None:
-            faults.append("pc_policy: the active slot has no first-packet program")
+            faults.append("pc_policy: the active slot has no policy program")
         else:
             (ident,) = struct.unpack("=I", value)
             faults += self._program(ident, POLICY_PROGRAM, "pc_policy")

@@ -31,6 +31,7 @@ from policyc.runtime.state import Warn, unheard
 Name = tuple[str, str]
 """Namespace and name."""
 Site = tuple[Address, str, int]
+"""Address, protocol and port: what one frontend occupies."""
 Changes = dict[Site, tuple[Frontend | None, Frontend | None]]
 Ranges = tuple[Network, ...]
 """The allowed ranges of externalIPs; empty: any address is allowed."""
@@ -40,7 +41,7 @@ _SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class NodeState:
     """The addresses and ports of the node and its pods, which no Service gets."""
 
     addresses: frozenset[Address] = frozenset()
@@ -97,7 +98,7 @@ class Claims:
     _sites: dict[Name, frozenset[Site]] = field(default_factory=dict)
     _open: set[Site] = field(default_factory=set)
     """Sites that need a decision."""
-    _node: Surroundings = field(default_factory=Surroundings)
+    _node: NodeState = field(default_factory=NodeState)
     _is_warned: bool = False
 
     def put(self, name: Name, created: str, frontends: Iterable[Frontend]) -> None:
@@ -113,7 +114,7 @@ class Claims:
         if wanted:
             self._sites[name] = frozenset(wanted)
 
-    def settle(self, node: Surroundings) -> Changes:
+    def settle(self, node: NodeState) -> Changes:
         """Decide what has changed since the last call; `frontends` is then the new result."""
         self._open.update(self._moved(node))
         self._node = node
@@ -131,11 +132,11 @@ class Claims:
         self._tell(news)
         return changes
 
-    def is_moved(self, node: Surroundings) -> bool:
+    def is_moved(self, node: NodeState) -> bool:
         """Whether such a node changes any decision."""
         return next(self._moved(node), None) is not None
 
-    def _moved(self, node: Surroundings) -> Iterator[Site]:
+    def _moved(self, node: NodeState) -> Iterator[Site]:
         """Sites where the node refuses another Service than last time, or for another reason."""
         if node == self._node:
             return
@@ -190,10 +191,10 @@ def _beaten(claim: _Claim, first: _Claim) -> str:
     return f"taken by the Service {first.frontend.service}, {why}"
 
 
-def surroundings(own: OwnNode, external: Ranges) -> Surroundings:
+def surroundings(own: OwnNode, external: Ranges) -> NodeState:
     """The node as it is now: its addresses, from its endpoints file and devices, and its sockets."""
     addresses = frozenset(own.addresses) | listening.addresses()
-    return Surroundings(addresses, own.pods, listening.sockets(), external)
+    return NodeState(addresses, own.pods, listening.sockets(), external)
 
 
 def external_ranges(given: Iterable[str]) -> Ranges | None:

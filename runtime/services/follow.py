@@ -23,8 +23,8 @@ from policyc.runtime.services.health_checks import (
     Place,
 )
 from policyc.runtime.services.live import (
-    FullError,
     Live,
+    RefillError,
     StaleError,
 )
 from policyc.runtime.services.update import (
@@ -35,8 +35,8 @@ from policyc.runtime.services.update import (
     loaded,
 )
 from policyc.runtime.services.watched_objects import (
+    WatchedServices,
     WatchError,
-    World,
 )
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
 from policyc.runtime.state import Warn, unheard
@@ -47,11 +47,11 @@ _QUIET, _LONGEST = (
     0.002,
     0.05,
 )  # of a change: seconds until it is done, in silence and at the latest
-_ROUND = 0.2  # seconds between two checks of `is_over`
+_OVER_CHECK = 0.2  # seconds between two checks of `is_over`
 _UNSETTLED = 30  # so many times SETTLED without silence: then the events count as complete
-_LOOK = 1.0  # seconds between two checks of the node's addresses and sockets
+_NODE_CHECK = 1.0  # seconds between two checks of the node's addresses and sockets
 _BUSY = 0.05  # seconds between tries while another command has the lock
-_PIECE = 1 << 16
+_READ_SIZE = 1 << 16  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +86,8 @@ def follow(
     """
     with ExitStack() as held:
         reading = _Reading(streams, held)
-        with unhurried(bpffs, state_root, is_over, note) as node:
-            world = World(node.own, warn, node.external)
+        with loaded_when_free(bpffs, state_root, is_over, note) as node:
+            world = WatchedServices(node.own, warn, node.external)
         following = _Following(world, bpffs, state_root, is_over, warn, note)
         held.callback(following.close)
         wait = settled, _UNSETTLED * settled
@@ -106,7 +106,7 @@ def follow(
 
 def _take(
     reading: "_Reading",
-    world: World,
+    world: WatchedServices,
     wait: tuple[float, float],
     is_over: Callable[[], bool],
     warn: Warn,
@@ -119,10 +119,10 @@ def _take(
     quiet, longest = wait
     n, began = 0, 0.0
     while reading.is_open and not is_over():
-        events = reading.events(quiet if n and not reading.silent else _ROUND)
+        events = reading.events(quiet if n and not reading.silent else _OVER_CHECK)
         now = time.monotonic()
         for event in events:
-            _believe(world, event, warn)
+            _apply_event(world, event, warn)
         n += len(events)
         if not n or reading.silent:
             continue
@@ -132,7 +132,7 @@ def _take(
     return n
 
 
-def _believe(world: World, event: JsonValue, warn: Warn) -> None:
+def _apply_event(world: WatchedServices, event: JsonValue, warn: Warn) -> None:
     try:
         world.take(event)
     except WatchError:
@@ -142,7 +142,7 @@ def _believe(world: World, event: JsonValue, warn: Warn) -> None:
 
 
 @contextmanager
-def unhurried(
+def loaded_when_free(
     bpffs: Path, state_root: Path, is_over: Callable[[], bool], note: Warn
 ) -> Iterator[LoadedNode]:
     """Like `loaded`, but waits for another command that changes the node, unless `is_over`.
@@ -166,9 +166,11 @@ def unhurried(
 
 
 class _Following:
+    """The active tables, and what of the watched Services they do not have yet."""
+
     def __init__(
         self,
-        world: World,
+        world: WatchedServices,
         bpffs: Path,
         state_root: Path,
         is_over: Callable[[], bool],
@@ -193,11 +195,11 @@ class _Following:
     def is_moved(self) -> bool:
         """Whether a load, other Services, or the node's addresses and sockets change a decision.
 
-        This is relative to the last `catch_up`. It checks once in `_LOOK` seconds.
+        This is relative to the last `catch_up`. It checks once in `_NODE_CHECK` seconds.
         """
         now = time.monotonic()
         if self.live and not self._is_moved and now >= self._look_at:
-            self._look_at = now + _LOOK
+            self._look_at = now + _NODE_CHECK
             load = load_mark(self._bpffs)
             self._is_moved = bool(load) and (load != self._load or self._world.is_moved())
         return self._is_moved
@@ -205,7 +207,7 @@ class _Following:
     def catch_up(self, n_events: int) -> Applied:
         began = time.monotonic()
         self._is_moved = False
-        with unhurried(self._bpffs, self._state_root, self._is_over, self._note) as node:
+        with loaded_when_free(self._bpffs, self._state_root, self._is_over, self._note) as node:
             self._world.external = node.external
             self._world.move_to(node.own)
             changes = self._world.changes()
@@ -213,7 +215,7 @@ class _Following:
             if not whole and self.live:
                 try:
                     self.live.apply(changes)
-                except (FullError, StaleError):
+                except (RefillError, StaleError):
                     whole = True
             if whole:
                 self._fill(node)
@@ -279,7 +281,7 @@ class _Reading:
     def _read(self, key: selectors.SelectorKey) -> Iterator[JsonValue]:
         stream: JsonStream = key.data
         try:
-            piece = os.read(key.fd, _PIECE)
+            piece = os.read(key.fd, _READ_SIZE)
         except BlockingIOError:
             return
         except OSError as error:

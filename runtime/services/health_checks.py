@@ -49,19 +49,19 @@ class Health:
 
 
 @dataclass(slots=True)
-class _Asking:
+class _Client:
     """A connection, and the bytes that it has sent so far."""
 
     place: Place
     until: float
-    said: bytes = b""
+    received: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
 class _Change:
     """The new answers, and new listeners. Without any: the end."""
 
-    said: Mapping[Place, Health]
+    answers: Mapping[Place, Health]
     opened: Mapping[Place, socket.socket]
     is_last: bool = False
     done: threading.Event = field(default_factory=threading.Event)
@@ -145,9 +145,9 @@ class _Server:
 
     def __init__(self, is_healthy: Callable[[], bool]) -> None:
         self._is_healthy = is_healthy
-        self._said: Mapping[Place, Health] = {}
+        self._answers: Mapping[Place, Health] = {}
         self._listeners: dict[Place, socket.socket] = {}
-        self._asking: dict[socket.socket, _Asking] = {}
+        self._asking: dict[socket.socket, _Client] = {}
         self._selector = selectors.DefaultSelector()
         self._changes: queue.SimpleQueue[_Change] = queue.SimpleQueue()
         self._woken, self._wake = socket.socketpair()
@@ -187,8 +187,8 @@ class _Server:
         """Apply the waiting change; True for the last one."""
         self._woken.recv(1)
         what = self._changes.get()
-        self._said = what.said
-        for place in self._listeners.keys() - what.said.keys():
+        self._answers = what.answers
+        for place in self._listeners.keys() - what.answers.keys():
             gone = self._listeners.pop(place)
             self._selector.unregister(gone)
             gone.close()
@@ -212,21 +212,21 @@ class _Server:
         if len(self._asking) >= _MOST:  # a new client is served before many idle ones
             self._let_go(next(iter(self._asking)))
         link.setblocking(False)
-        self._asking[link] = _Asking(place, time.monotonic() + _PATIENCE)
+        self._asking[link] = _Client(place, time.monotonic() + _PATIENCE)
         self._selector.register(link, selectors.EVENT_READ, place)
 
-    def _read(self, link: socket.socket, asking: _Asking) -> None:
+    def _read(self, link: socket.socket, asking: _Client) -> None:
         try:
             more = link.recv(_LONGEST)
         except BlockingIOError:
             return
         except OSError:
             more = b""
-        asking.said += more
-        if _END in asking.said:
+        asking.received += more
+        if _END in asking.received:
             with suppress(OSError):  # fits any buffer; the unsent rest would be lost
-                link.send(self._answer(asking.said, asking.place))
-        elif more and len(asking.said) < _LONGEST:
+                link.send(self._answer(asking.received, asking.place))
+        elif more and len(asking.received) < _LONGEST:
             return
         self._let_go(link)
 
@@ -237,20 +237,20 @@ class _Server:
 
     def _answer(self, request: bytes, place: Place) -> bytes:
         words = request.split(b"\r\n", 1)[0].split()
-        what = self._said.get(place)
+        what = self._answers.get(place)
         if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
             return _response(HTTPStatus.BAD_REQUEST, b"")
         if what is None:  # the port vanished while this was read
             return _response(HTTPStatus.SERVICE_UNAVAILABLE, b"")
         healthy = self._is_healthy()
-        said = {
+        body = {
             "service": {"namespace": what.namespace, "name": what.name},
             "localEndpoints": what.n_local,
             "serviceProxyHealthy": healthy,
         }
         status = HTTPStatus.OK if what.n_local and healthy else HTTPStatus.SERVICE_UNAVAILABLE
-        body = json.dumps(said).encode() + b"\n"
-        return _response(status, body, words[0] != b"HEAD", what.n_local)
+        text = json.dumps(body).encode() + b"\n"
+        return _response(status, text, words[0] != b"HEAD", what.n_local)
 
 
 def _response(status: HTTPStatus, body: bytes, with_body: bool = True, weight: int = 0) -> bytes:

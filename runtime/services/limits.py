@@ -53,15 +53,15 @@ class Demand(NamedTuple):
 
 
 _NOTHING = Demand(0, 0, 0, 0)
-OF_ALL = Demand(sites=32768, endpoints=65534, ranges=8192, slots=1048576)
+NODE_LIMIT = Demand(sites=32768, endpoints=65534, ranges=8192, slots=1048576)
 """Of a whole node: what the maps hold. It does not depend on the node, so that all decide alike."""
-OF_NAMESPACE = Demand(*(each // 2 for each in OF_ALL))
-OF_OBJECT = Demand(OF_ALL.sites // 8, *(each // 4 for each in OF_ALL[1:]))
+NAMESPACE_LIMIT = Demand(*(each // 2 for each in NODE_LIMIT))
+OBJECT_LIMIT = Demand(NODE_LIMIT.sites // 8, *(each // 4 for each in NODE_LIMIT[1:]))
 
 
 def asked_of(service: Service, slices: list[EndpointSlice], own: OwnNode) -> Asked:
     """What the Service asks for, up to the limits of one object."""
-    return frontends_of(service, slices, own, (OF_OBJECT.sites, OF_OBJECT.endpoints))
+    return frontends_of(service, slices, own, (OBJECT_LIMIT.sites, OBJECT_LIMIT.endpoints))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class Limits:
             demand = Demand(asked.sites, asked.endpoints, asked.ranges, asked.slots)
             self._entries[name] = _Entry(asked, created, demand)
             self._add(name[0], demand)
-            if not demand.fits(OF_OBJECT):
+            if not demand.fits(OBJECT_LIMIT):
                 self._large.add(name)
 
     def _add(self, namespace: str, demand: Demand) -> None:
@@ -145,7 +145,7 @@ class Limits:
             if entry.asked.n_over:
                 text = (
                     f"left out: {entry.asked.n_over} of its addresses and ports: the limits of an "
-                    f"object are {OF_OBJECT.sites} addresses and ports, and {OF_OBJECT.endpoints} "
+                    f"object are {OBJECT_LIMIT.sites} addresses and ports, and {OBJECT_LIMIT.endpoints} "
                     f"endpoints"
                 )
                 reasons[name] = (text, *reasons.get(name, ()))
@@ -177,8 +177,8 @@ class Limits:
     def _is_room_for_all(self) -> bool:
         return (
             not self._large
-            and self._of_all.fits(OF_ALL)
-            and all(each.fits(OF_NAMESPACE) for each in self._of_namespace.values())
+            and self._of_all.fits(NODE_LIMIT)
+            and all(each.fits(NAMESPACE_LIMIT) for each in self._of_namespace.values())
         )
 
     def _decided(self, reasons: dict[Name, tuple[str, ...]]) -> Iterator[tuple[Name, Grant]]:
@@ -216,12 +216,12 @@ def _missing(used: Counter[tuple[str, str]], namespace: str, wants: Demand, reso
     amount = int(getattr(wants, resource))
     if not amount:
         return ""
-    if amount > getattr(OF_OBJECT, resource):
-        return f"the limit of an object is {getattr(OF_OBJECT, resource)}"
-    if used[namespace, resource] + amount > getattr(OF_NAMESPACE, resource):
-        return f"the limit of the namespace {namespace} is {getattr(OF_NAMESPACE, resource)}"
-    if used["", resource] + amount > getattr(OF_ALL, resource):
-        return f"the limit of the node is {getattr(OF_ALL, resource)}"
+    if amount > getattr(OBJECT_LIMIT, resource):
+        return f"the limit of an object is {getattr(OBJECT_LIMIT, resource)}"
+    if used[namespace, resource] + amount > getattr(NAMESPACE_LIMIT, resource):
+        return f"the limit of the namespace {namespace} is {getattr(NAMESPACE_LIMIT, resource)}"
+    if used["", resource] + amount > getattr(NODE_LIMIT, resource):
+        return f"the limit of the node is {getattr(NODE_LIMIT, resource)}"
     return ""
 
 

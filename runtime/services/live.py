@@ -27,15 +27,18 @@ from policyc.runtime.services.services import Frontend
 from policyc.runtime.services.tables import Filled
 
 GRACE = 0.2
-"""Seconds until free entries are reused: longer than any packet takes."""
+"""Seconds until free entries are reused: longer than a packet takes.
+
+A hook that reads a reused entry even later drops its packet: `pc_backend_is_at()` does not hold then.
+"""
 
 
 class StaleError(Exception):
     """The tables are not as this object left them: another command has replaced them."""
 
 
-class FullError(Exception):
-    """No free range is large enough, or this kind of change cannot be applied alone."""
+class RefillError(Exception):
+    """All tables must be filled anew: no free range is large enough, or the change is no single one."""
 
 
 @dataclass(slots=True)
@@ -94,7 +97,7 @@ class Live:
     def apply(self, changes: Changes) -> None:
         """Activate the changes, one after the other; all are active on return.
 
-        On `FullError` or `StaleError` some of them may not be active, and everything must be filled
+        On `RefillError` or `StaleError` some of them may not be active, and everything must be filled
         anew.
         """
         if tables.mark_in_force(self._pins, self.word.buffer) != self._mark:
@@ -103,7 +106,7 @@ class Live:
         for old, new in changes.values():
             for each in (old, new):
                 if each and (each.ranges is not None or each.maglev_slots):
-                    raise FullError
+                    raise RefillError
         for site, (_, new) in changes.items():
             self._replace(site, new)
 
@@ -117,7 +120,7 @@ class Live:
                 self._let_go(held, {})
             return
         if not held and len(self._held) >= self._plan.capacities.frontends:
-            raise FullError
+            raise RefillError
         after, states, choices = self._backends_of(new, places)
         pools = self._take_range(len(choices[0]) + len(choices[1]))
         ids = [self._backends.id_at(place) for place in (*choices[0], *choices[1])]
@@ -176,7 +179,7 @@ class Live:
 
     def _take_place(self, entry: bytes) -> int:
         if not self._free_places:
-            raise FullError
+            raise RefillError
         place = self._free_places.popleft()
         last = self._backends.last_id_at(place)
         self._backends.write(place, self._plan.backend.with_next_id(entry, place, last))
@@ -193,7 +196,7 @@ class Live:
             return self._unused - size, size
         larger = min((n for n, free in self._free_ranges.items() if n > size and free), default=0)
         if not larger:
-            raise FullError
+            raise RefillError
         first = self._free_ranges[larger].pop()
         self._free_ranges.setdefault(larger - size, []).append(first)
         return first + larger - size, size

@@ -39,9 +39,8 @@ PROTOCOLS = {"TCP": 6, "UDP": 17, "SCTP": 132}
 class Kind(Enum):
     """The kind of an address and port of a Service.
 
-    The API server gives an own one to no other Service: CLUSTER for pods only, NODE also for external
-    clients. Other kinds are named by an object: BALANCER in the status, for clients in the ranges,
-    EXTERNAL in the spec.
+    The API server allocates CLUSTER (for pods) and NODE (also for external clients) to one Service only.
+    BALANCER comes from the Service's status, for clients in its ranges, and EXTERNAL from its spec.
     """
 
     CLUSTER, NODE, BALANCER, EXTERNAL = range(4)
@@ -75,8 +74,8 @@ class Backend:
 
     If neither holds, it only continues established TCP and SCTP connections.
     """
-    drains: bool
-    """Whether it terminates and still serves, so that UDP continues as well."""
+    serves: bool
+    """Whether it is ready, or terminates and still serves: then UDP continues as well."""
     node: str = ""
     """The endpoint's nodeName, if that is another node."""
 
@@ -105,7 +104,7 @@ class Frontend:
     """The number of the Service's port and family, the same at each address and in every load."""
     is_local: bool
     """externalTrafficPolicy Local: external clients get only endpoints of this node."""
-    is_elsewhere: bool
+    has_other_nodes: bool
     """internalTrafficPolicy Local: there are endpoints, and none of them is on this node."""
     is_node_port: bool
     """The node's own processes also reach it at the loopback address."""
@@ -176,9 +175,9 @@ def frontends_of(
 ) -> Asked:
     """The frontends of one Service on this node; `slices` are all its slices.
 
-    `most` are the addresses and ports, and the endpoints behind them, that one object may have. Of more,
-    the first are taken, and the Service's own addresses before others. `InputError` if the Service asks
-    for an unsupported feature.
+    `most` are the addresses and ports, and the endpoints behind them, that one object may have. What
+    exceeds them is left out and counted, the Service's allocated addresses last. `InputError` if the
+    Service asks for an unsupported feature.
     """
     _require_not_masqueraded(service.health_port, service.place, own)
     for port in service.ports:
@@ -217,7 +216,7 @@ def _places(
 ) -> Iterator[tuple[Kind, int, tuple[Address, ...], ServicePort]]:
     """The places of a Service: kind, family, addresses and port.
 
-    An address of two kinds has the more restricted kind, which comes first.
+    Kinds come in the order of precedence: of an address with two kinds the first one counts.
     """
     for kind, given in (
         (Kind.CLUSTER, service.cluster_ips),
@@ -294,9 +293,9 @@ class _View:
             return_path=service.return_path,
             number=_number(service, port, address.version),
             is_local=service.external_local and is_external,
-            is_elsewhere=service.internal_local
+            has_other_nodes=service.internal_local
             and not is_external
-            and any(each.drains for each in backends)
+            and any(each.serves for each in backends)
             and not any(each.takes_new for each in backends),
             is_node_port=kind is Kind.NODE,
             kind=kind,
@@ -332,14 +331,14 @@ def _backends(
     """The endpoints of one family. `stays`: endpoints of other nodes take no new connections."""
     here = {at: each for at, each in listed.items() if each.node == own.name != ""}
     local = _best(here)
-    chosen = local if stays else _meant(listed, own)
+    chosen = local if stays else _by_hints(listed, own)
     return tuple(
         Backend(
             address,
             number,
             takes_new=(address, number) in chosen,
             takes_local=is_external and (address, number) in local,
-            drains=endpoint.rank > 0,
+            serves=endpoint.rank > 0,
             node="" if endpoint.node == own.name else endpoint.node,
         )
         for (address, number), endpoint in sorted(
@@ -379,7 +378,7 @@ def _best(endpoints: Mapping[tuple[Address, int], Endpoint]) -> set[tuple[Addres
     return {at for at, each in endpoints.items() if each.rank == best > 0}
 
 
-def _meant(
+def _by_hints(
     endpoints: Mapping[tuple[Address, int], Endpoint], own: OwnNode
 ) -> set[tuple[Address, int]]:
     """The endpoints of all nodes that take new connections from this one, as in kube-proxy.

@@ -109,7 +109,7 @@ class LoadedNode:
             return self._replaced(wanted, self.word)
         except TableFullError:
             plan = tables.planner(self.pins, self.generation.nodes)
-            staying = plan.standing(wanted, tables.all_backends(self.pins))
+            staying = plan.without_new_endpoints(wanted, tables.all_backends(self.pins))
             return self._replaced(wanted, self._replaced(staying, self.word).word)
 
     def _replaced(self, frontends: Iterable[Frontend], word: Word) -> Filled:

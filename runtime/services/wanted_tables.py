@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from policyc.runtime.devices.uplinks import ReturnPath
 from policyc.runtime.errors import InputError
 from policyc.runtime.maps.services import (
-    CLOSED,
     DSR,
-    ELSEWHERE,
     LOCAL,
+    NO_NEW,
     NODE_PORT,
+    OTHER_NODES,
     TUNNEL,
     BackendFormat,
     Capacities,
@@ -122,7 +122,9 @@ class Planner:
             if used > limit:
                 raise _too_many(what, limit)
 
-    def standing(self, frontends: Iterable[Frontend], there: bytes) -> Iterator[Frontend]:
+    def without_new_endpoints(
+        self, frontends: Iterable[Frontend], there: bytes
+    ) -> Iterator[Frontend]:
         """The frontends, with only those endpoints that already have an entry in `there`."""
         known = {self.backend.identity(entry) for _, entry in self.backend.used(there)}
         for each in frontends:
@@ -150,7 +152,7 @@ class Planner:
         of the local pool. The other arguments are numbers of a list and of Maglev tables.
         """
         first, count, n_local = pools
-        flags = LOCAL * frontend.is_local | ELSEWHERE * frontend.is_elsewhere
+        flags = LOCAL * frontend.is_local | OTHER_NODES * frontend.has_other_nodes
         flags |= NODE_PORT * frontend.is_node_port
         return self.frontend.value_of(
             first=first,
@@ -168,12 +170,12 @@ class Planner:
 
     def entry_of(self, frontend: Frontend, backend: Backend) -> bytes:
         """The backend's entry, without an id."""
-        goes_on = backend.takes_new or backend.takes_local or backend.drains
+        goes_on = backend.takes_new or backend.takes_local or backend.serves
         return self.backend.entry(
             (backend.address, backend.port),
             (frontend.address, frontend.port),
             PROTOCOLS[frontend.protocol],
-            (0 if goes_on else CLOSED) | WAYS[frontend.return_path],
+            (0 if goes_on else NO_NEW) | WAYS[frontend.return_path],
             self.nodes.get(backend.node, 0),
         )
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Services of a cluster as a watch reports them, one object at a time.
 
-    world = World(own)
+    world = WatchedServices(own)
     world.take(event)           once per event
     world.changes()             site -> frontend before and after, for each change since
 
@@ -45,7 +45,7 @@ class WatchError(InputError):
 
 
 @dataclass
-class World:
+class WatchedServices:
     """The node's wanted frontends, from the events so far."""
 
     own: OwnNode

@@ -41,9 +41,10 @@ PARTS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     ),
     "handing over (bpf_redirect_peer)": (
         "hooks.bpf.c",
-        "\t\treturn TC_ACT_REDIRECT;\n\tif (flow->action.forward_to)\n"
+        "\t\treturn TC_ACT_REDIRECT;\n\tif (!step && flow->action.forward_to)\n"
         "\t\treturn bpf_redirect_peer(flow->action.forward_to, 0);",
-        "\t\treturn TC_ACT_REDIRECT;\n\tif (flow->action.forward_to)\n\t\treturn TC_ACT_REDIRECT;",
+        "\t\treturn TC_ACT_REDIRECT;\n\tif (!step && flow->action.forward_to)\n"
+        "\t\treturn TC_ACT_REDIRECT;",
         KNOWN,
     ),
     "the entry's state and time": (

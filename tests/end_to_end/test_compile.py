@@ -168,7 +168,9 @@ def test_every_stage_can_be_read(policies: Path, stage: str) -> None:
     assert len(done.stdout.splitlines()) > 2
 
 
-@pytest.mark.parametrize("tool", ["/bin/false", "no program", "relative"])
+@pytest.mark.parametrize(
+    "tool", ["/bin/false", "no program", pytest.param("relative", marks=pytest.mark.slow)]
+)
 def test_a_wrong_clang_is_reported_in_one_line(policies: Path, tmp_path: Path, tool: str) -> None:
     if tool == "no program":
         made = tmp_path / "tool"

@@ -24,6 +24,7 @@ def searched(stages: tuple[str, ...], seed: int, examples_tried: int) -> Outcome
     return outcome
 
 
+@pytest.mark.slow  # test_every_stage_agrees asks them too
 def test_stages_in_this_process_agree() -> None:
     searched(IN_PROCESS, 1, len(APIS))
 

@@ -96,7 +96,7 @@ KERNEL = settings(
 )
 
 
-@settings(KERNEL, max_examples=examples(25, 2))
+@settings(KERNEL, max_examples=examples(25))
 @given(seed=SEEDS)
 def test_the_loaded_program_gives_the_reference_verdict_and_counts_its_rule(
     node: LabNode, seed: int
@@ -104,7 +104,7 @@ def test_the_loaded_program_gives_the_reference_verdict_and_counts_its_rule(
     check(node, seed)
 
 
-@settings(KERNEL, max_examples=examples(20, 2))
+@settings(KERNEL, max_examples=examples(20))
 @given(seed=SEEDS)
 def test_the_loaded_program_means_tiers_nodes_and_conditions_as_the_reference_does(
     node: LabNode, seed: int

@@ -112,7 +112,7 @@ def test_useless_rules_may_be_removed_at_length(seed: int) -> None:
     check(seed)
 
 
-@settings(max_examples=examples(30, 6), deadline=None)
+@settings(max_examples=examples(30, 10), deadline=None)
 @given(SEEDS)
 def test_pod_networks_are_respected(seed: int) -> None:
     rng = random.Random(seed)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The code lemma: the first-packet program of an object follows the plan, whatever its tables hold.
+"""The code lemma: the policy program of an object follows the plan, whatever its tables hold.
 
 It holds for every flow, every time and all contents of all maps. The program passes the flows that the
 plan's words allow, and drops the rest. It stores or re-decides a connection only after allow, and with

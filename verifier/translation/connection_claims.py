@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims about what the first-packet program does to connections: no store lets a denied flow pass."""
+"""Claims about what the policy program does to connections: no store lets a denied flow pass."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -39,7 +39,7 @@ class EffectClaims:
         """The connection is new and allowed, and a rule that allowed it has a limit."""
         a = self._words
         is_new = a.domain.compare(
-            Cmp.EQ, self.runs.field("action.entry"), INSERT, self._bits_of("action.entry")
+            Cmp.EQ, self.runs.field("action.entry_op"), INSERT, self._bits_of("action.entry_op")
         )
         return a.all_of(is_new, self.policy.is_allowed, self._asks(EffectBits.LIMIT))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check that the maps of a first-packet program are those of the plan: their kinds and their sizes."""
+"""Check that the maps of a policy program are those of the plan: their kinds and their sizes."""
 
 from collections.abc import Iterator
 

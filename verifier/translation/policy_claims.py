@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims about the first-packet program's decision on a flow: the ends that must allow it, the result.
+"""Claims about the policy program's decision on a flow: the ends that must allow it, the result.
 
 Derived from docs/semantics.md A4 (every end of this node must allow it), A22 and A23 (a pod cannot block
 itself), and the words that the reading of the plan gives for each end.

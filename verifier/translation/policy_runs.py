@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All runs of an object's first-packet program, as the lemmas see them: flow, outcome, side effects."""
+"""All runs of an object's policy program, as the lemmas see them: flow, outcome, side effects."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -88,7 +88,7 @@ def is_table(name: str) -> bool:
 
 
 def run_policy(source: BpfObject) -> PolicyRuns:
-    """Run the first-packet program of an object on every possible input."""
+    """Run the policy program of an object on every possible input."""
     program = link_program(source, ENTRY)
     domain = TermDomain()
     tables = frozenset(name for name in program.maps if is_table(name))

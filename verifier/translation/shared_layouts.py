@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check that the first-packet program and the hooks agree on shared structs, enumerators and maps.
+"""Check that the policy program and the hooks agree on shared structs, enumerators and maps.
 
 The lemmas read the program through its own object's types. Those must be the types of the hooks, which
 fill the flow and act on the reason. Otherwise an object whose types swap two members would be proved

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims about when the first-packet program may make a tail call.
+"""Claims about when the policy program may make a tail call.
 
 It may call itself, to decide the other direction of a connection: the packet does not show which end
 opened it, and this direction is allowed. The flow is then the one that the other end would have opened,
@@ -37,7 +37,7 @@ ECHO = {4: 8 << 8, 6: 128 << 8}
 
 @dataclass(frozen=True)
 class TailCallClaims:
-    """Claims on a tail call of the first-packet program."""
+    """Claims on a tail call of the policy program."""
 
     runs: PolicyRuns
     policy: PolicyClaims
@@ -52,7 +52,7 @@ class TailCallClaims:
             yield Claim("it goes on as another program", guard)
             return
         index = domain.truncate(call.index, 32, 64)
-        slot = domain.zero_extend(self.runs.field("action.slot"), 8, 32)
+        slot = domain.zero_extend(self.runs.field("action.policy_slot"), 8, 32)
         elsewhere = domain.no(domain.equal(index, slot, 32))
         yield Claim("it goes on as another policy", domain.both(guard, elsewhere))
         is_due = domain.both(self.policy.is_probe, self.policy.is_allowed)
@@ -65,7 +65,7 @@ class TailCallClaims:
         domain, guard = self.runs.domain, end.guard.term()
         allowed = domain.both(guard, self.policy.is_allowed)
         yield Claim("it resets what is allowed", allowed)
-        opens = domain.no(domain.equal(self.runs.field("packet.opens"), 0, 8))
+        opens = domain.no(domain.equal(self.runs.field("packet.is_opening"), 0, 8))
         yield Claim("it resets what opens a connection", domain.both(guard, opens))
         opener = self.runs.field("opener")
         unsure = domain.any_of(

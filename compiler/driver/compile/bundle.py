@@ -231,7 +231,7 @@ def encoded(text: Text) -> bytes:
 
 
 def policy_object(emitted: Emitted, cache: BuildCache | None) -> bytes:
-    """The object of the first-packet program, by the chosen compiler."""
+    """The object of the policy program, by the chosen compiler."""
     target = emitted.target
     return target.policy_object(
         emitted.layout.verdicts, emitted.plan, emitted.c, emitted.seeds, cache

@@ -40,7 +40,7 @@ ASSUMPTIONS = (
     "the reference semantics and its translation into terms are correct (property tests)",
     "the bytecode executor, its maps and helpers behave like the kernel (random programs run on both)",
     "the kernel's verifier, its JIT compiler and the hardware are correct",
-    "hooks pass the packet's fields to the first-packet program and obey its verdict (packet tests)",
+    "hooks pass the packet's fields to the policy program and obey its verdict (packet tests)",
     "the node assigns endpoints the classes in classifier.json (tests)",
     "the named solvers are correct",
 )

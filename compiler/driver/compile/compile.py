@@ -291,9 +291,9 @@ def compile_inputs(
     if cache is not None:
         cache.trim()
         findings = (*findings, *cache.findings)
-    guards = bool(ready.hosts)
+    has_host_policy = bool(ready.hosts)
     proof, policies = ready.proof, ready.policies
-    return Compiled(ready.read, findings, ready.decided, emitted, proof, policies, guards)
+    return Compiled(ready.read, findings, ready.decided, emitted, proof, policies, has_host_policy)
 
 
 def _prover(

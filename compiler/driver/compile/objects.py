@@ -30,7 +30,7 @@ def datapath_files() -> dict[str, bytes]:
 
 
 def policy_object(text: str, build_cache: BuildCache | None) -> bytes:
-    """The object of a first-packet program; comments do not affect it."""
+    """The object of a policy program; comments do not affect it."""
     return _object("policy.bpf.c", bare_text(text), build_cache)
 
 

@@ -24,7 +24,7 @@ NODE_OBJECTS = (HOOKS, SOCKETS, XDP)
 
 
 class Backend(Enum):
-    """The compiler of the first-packet program."""
+    """The compiler of the policy program."""
 
     C = "c"
     LLVM = "llvm"
@@ -70,7 +70,7 @@ class Target:
         seeds: "tuple[Seed, ...]",
         cache: BuildCache | None,
     ) -> bytes:
-        """The first-packet program; `c` is its source, which LLVM does not read."""
+        """The policy program; `c` is its source, which LLVM does not read."""
         if self.backend is Backend.C:
             from policyc.compiler.driver.compile import objects
 

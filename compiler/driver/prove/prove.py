@@ -2,7 +2,7 @@
 """Prove: show that a bundle enforces the given policies. Nothing stored in the bundle is trusted.
 
 Policies and cluster are read and decided again. The result is compared, byte by byte, with all files of
-the bundle except its first-packet program. The program and the seeds are proved as they are
+the bundle except its policy program. The program and the seeds are proved as they are
 (`bytecode_proof.py`). Only the backend and the counters are taken from the manifest, as a guess at the
 lookup plan: a wrong guess gives another plan, for which the lemmas do not hold.
 """

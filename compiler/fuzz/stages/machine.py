@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A first-packet program in some execution engine, run one end at a time; its counters give the rule."""
+"""A policy program in some execution engine, run one end at a time; its counters give the rule."""
 
 import struct
 from collections.abc import Mapping, Sequence

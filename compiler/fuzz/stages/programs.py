@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inputs of the first-packet program on a node: objects, map contents, and each end's class.
+"""The inputs of the policy program on a node: objects, map contents, and each end's class.
 
 The bundle is written and read as a node reads it. The node's own tables place endpoints, also endpoints
 that the compiler was not given.
@@ -268,7 +268,7 @@ class FlowWriter:
             "tuple.saddr", "tuple.daddr", "tuple.sport", "tuple.dport", "tuple.family",
             "tuple.proto", "src.id", "dst.id",
             "src.ifindex", "dst.ifindex", "src.flags", "dst.flags", "now", "second", "epoch",
-            "packet.icmp", "packet.opens", "action.entry",
+            "packet.icmp", "packet.is_opening", "action.entry_op",
         )  # fmt: skip
         found = ((name, self.btf.place("pc_flow", name)) for name in names)
         return {name: (place.offset, place.size) for name, place in found}
@@ -298,7 +298,7 @@ class FlowWriter:
             "second": 250,
             "epoch": 1,
             "packet.icmp": 0 if has_ports else value,
-            "packet.opens": 1,
+            "packet.is_opening": 1,
         }
         out = bytearray(self.size)
         for name, given in fields.items():

@@ -26,8 +26,8 @@ class DeviceHooks(Resource):
         """The devices of pods, then the uplinks."""
         at = self.context
         return (
-            *(Attachment(name, to, at.kind) for name, to in at.devices.items()),
-            *(Attachment(name, to, at.kind, "uplink") for name, to in at.uplinks.items()),
+            *(Attachment(name, to, at.attach_kind) for name, to in at.devices.items()),
+            *(Attachment(name, to, at.attach_kind, "uplink") for name, to in at.uplinks.items()),
         )
 
     def attach(
@@ -49,10 +49,10 @@ class DeviceHooks(Resource):
         return without_missing(generation, self.context.devices, self.context.warn)
 
     def attach_to_others(self, generation: Generation, work: Transaction) -> Generation:
-        """At devices without an endpoint, until no more of them are found: the generation with them."""
+        """Attach to devices without an endpoint, until no new ones appear. The generation with them."""
         for attachment in leftovers.kept(generation):
             self._attach_if_there(attachment, work)
-        while news := leftovers.unhooked(generation, self.context.kind):
+        while news := leftovers.unhooked(generation, self.context.attach_kind):
             for attachment in news:
                 self._attach_if_there(attachment, work)
             generation = replace(generation, former=(*generation.former, *news))
@@ -66,6 +66,7 @@ class DeviceHooks(Resource):
                 raise
 
     def _attach_to(self, attachment: Attachment, work: Transaction) -> None:
+        """Attach; the undo restores what the device had: no hooks, or those of the previous load."""
         where, hooks = self.context.pins, self.others[Hooks].programs
         if not attach.is_whole(where, attachment):
             if attachment.role in own_device.ROLES and not attach.is_any(where, attachment):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pods: placed in the tables of the first-packet program, and found by the hooks by address."""
+"""The pods: placed in the tables of the policy program, and found by the hooks by address."""
 
 from functools import cached_property
 
@@ -10,7 +10,7 @@ from policyc.runtime.kernel.btf import Btf
 from policyc.runtime.kernel.layout import StructLayout
 from policyc.runtime.load import quotas, seeds
 from policyc.runtime.load.resolving import Roster, assign_ids
-from policyc.runtime.load.resources.programs import FirstPacketProgram
+from policyc.runtime.load.resources.programs import PolicyProgram
 from policyc.runtime.load.resources.resource import Resource, Transaction
 from policyc.runtime.policy import host_policy
 from policyc.runtime.state import Generation, LoadedEndpoint
@@ -23,10 +23,10 @@ class Endpoints(Resource):
     placed: tuple[LoadedEndpoint, ...]
 
     def prepare(self, work: Transaction) -> None:
-        """Fill the maps of the first-packet program, which no packet meets yet."""
+        """Fill the maps of the policy program, which no packet meets yet."""
         at, bundle = self.context, self.context.given.bundle
         self.tables = at.placer(bundle)
-        maps = dict(self.others[FirstPacketProgram].program.own_maps())
+        maps = dict(self.others[PolicyProgram].program.own_maps())
         seeds.write_seeds(bundle, maps)
         roster = self._roster()
         ids = assign_ids(
@@ -38,7 +38,7 @@ class Endpoints(Resource):
         self.placed = tuple(roster.place(self.tables, ids))
         seeds.write_words(self.tables.drain_writes(), maps)
         if self.tables.class_fields:
-            classes = self.others[FirstPacketProgram].program.map_fd("pc_class")
+            classes = self.others[PolicyProgram].program.map_fd("pc_class")
             endpoint_maps.write_classes(self.placed, self.tables.class_fields, classes)
 
     def _roster(self) -> Roster:
@@ -48,7 +48,7 @@ class Endpoints(Resource):
             at.devices,
             file.nodes if self.tables.reads_nodes else (),
             file.node,
-            at.with_peers,
+            at.fast_path_devices,
             host_policy.with_addresses(policy.host, file) if policy else None,
             pod_devices.namespace_ids(at.devices.values()),
             file.own_node if at.given.bundle.binds_own_node else None,

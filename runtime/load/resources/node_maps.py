@@ -100,14 +100,19 @@ class ClusterNodes(Resource):
     def write(self, generation: Generation, work: Transaction) -> None:
         """The nodes, and the uplinks at which the fast path is allowed."""
         at = self.context
-        tunnels = (each for each in generation.attachments if each.role == "tunnel")
-        through = next((each.ifindex for each in tunnels), 0)
+        tunnels = (each.ifindex for each in generation.attachments if each.role == "tunnel")
         self.nodes.write(work.undo)
-        alone = forwarding.without_master(at.uplinks) if at.with_peers else {}
-        past = route_mtu.none_narrower(alone, at.note)
-        past, marks = route_rules.told_of(past, at.note)
-        uplinks, how = list(at.uplinks.values()), at.request.return_path
-        self.nodes.configure(through, uplinks, past, how, work.undo, marks)
+        unenslaved = forwarding.without_master(at.uplinks) if at.fast_path_devices else {}
+        wide = route_mtu.none_narrower(unenslaved, at.note)
+        fast_path, marks = route_rules.told_of(wide, at.note)
+        self.nodes.configure(
+            tunnel=next(tunnels, 0),
+            uplinks=list(at.uplinks.values()),
+            fast_path=fast_path,
+            return_path=at.request.return_path,
+            marks=marks,
+            undo=work.undo,
+        )
 
     def sweep(self, generation: Generation) -> None:
         """Nodes that are no more go."""

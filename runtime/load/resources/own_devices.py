@@ -18,7 +18,7 @@ class ServiceRoute(Resource):
     def prepare(self, work: Transaction) -> None:
         """Make the veth; its routes come with `start`."""
         routes = self.context.given.routes
-        self._made = service_route.make(routes, self.context.kind, work.undo)
+        self._made = service_route.make(routes, self.context.attach_kind, work.undo)
 
     @property
     def attachments(self) -> tuple[Attachment, ...]:
@@ -57,7 +57,7 @@ class Reassembly(Resource):
         except HostError as error:
             at.warn(f"out-of-order fragments are dropped: {error}")
             return
-        self._made = (Attachment(reassembly.NAME, ifindex, at.kind, "reassembly"),)
+        self._made = (Attachment(reassembly.NAME, ifindex, at.attach_kind, "reassembly"),)
 
     @property
     def attachments(self) -> tuple[Attachment, ...]:
@@ -96,7 +96,7 @@ class Tunnel(Resource):
         at, nodes = self.context, self.others[ClusterNodes].nodes
         if at.uplinks and nodes.has_others():
             ifindex = tunnel.make(at.uplinks.values(), nodes.outer_family, work.undo)
-            self._made = (Attachment(tunnel.NAME, ifindex, at.kind, "tunnel"),)
+            self._made = (Attachment(tunnel.NAME, ifindex, at.attach_kind, "tunnel"),)
 
     @property
     def attachments(self) -> tuple[Attachment, ...]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a generation is made of: its folders and record, the hooks, and the first-packet program."""
+"""What a generation is made of: its folders and record, the hooks, and the policy program."""
 
 import struct
 
@@ -76,7 +76,7 @@ class Hooks(Resource):
         hook_programs.forget_replaced(self.context.pins)
 
 
-class FirstPacketProgram(Resource):
+class PolicyProgram(Resource):
     """The policy program of the generation, in its slot of `pc_policy`."""
 
     program: Object

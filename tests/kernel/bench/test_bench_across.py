@@ -113,6 +113,7 @@ def test_xdp_forwards_packets_with_complete_checksums_only(
     assert handed > 150 if is_finished else handed < 5
 
 
+@pytest.mark.slow  # test_bench_datapath.py has it for the same operation
 def test_traffic_that_does_not_get_through_ends_the_benchmark(stood: Stand) -> None:
     """A bed that drops must not be the fastest of all."""
     with pytest.raises(SystemExit, match="redirect, udp: pingpong: no answer"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The executor and the kernel run the golden bundles' first-packet programs with equal results."""
+"""The executor and the kernel run the golden bundles' policy programs with equal results."""
 
 import random
 from pathlib import Path

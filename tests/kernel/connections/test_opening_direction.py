@@ -400,7 +400,7 @@ class TurnsAtOnce(Model):
     def _open(self, packet: Packet, meets: Connection | None = None, is_told: bool = False) -> bool:
         passes = super()._open(packet, meets, is_told)
         made = self._any(packet.conversation)
-        if made and passes and packet.opens:
+        if made and passes and packet.is_opening:
             made.opening = False
         return passes
 

@@ -4,9 +4,10 @@ path.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -91,6 +92,23 @@ def test_a_redirected_packet_changes_in_macs_and_hop_limit_only(
     )
     assert (done.verdict, done.frame, done.mark) == (REDIRECT, expected, 0)
     assert _has_right_sums(done.frame, family)
+
+
+def test_a_packet_that_a_stage_drops_after_the_redirect_was_chosen_is_dropped(
+    pair: Pair, variant: Callable[..., Path]
+) -> None:
+    """`forward_to` alone does not let a packet pass."""
+    passes, drops = (
+        f"\tpc_frag_passed(flow);\n\treturn {result};\n}}\n\n/* The policy changed"
+        for result in ("PC_PASS", "PC_DROP_MALFORMED")
+    )
+    policy = pair.node.policy().allow("a", "b", tcp_port(80))
+    pair.node.load(policy)
+    pair.open()
+    pair.node.load(policy, objects=variant("drops", {"from_pod.h": (passes, drops)}))
+    sent = pair.frame("a", tcp(1000, 80, ACK, b"data"))
+    assert pair.send("a", sent).verdict == NEXT, "decided again, on the stack path"
+    assert pair.send("a", sent).verdict == DROP
 
 
 def test_every_ipv4_header_checksum_is_updated_correctly(pair: Pair) -> None:

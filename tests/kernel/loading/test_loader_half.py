@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands that were killed half way, or had no space for their records."""
 
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -26,8 +27,20 @@ from tests.kernel.support.packets import (
     tcp,
 )
 from tests.kernel.support.table_policy import tcp_port
+from tests.property.length import AT_LENGTH
 
 pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
+CORE = (
+    "pc_state",
+    "pc_policy",
+    "pc_ct4",
+    "pc_ep4",
+    "pc_frontends",
+    "pc_snat",
+    "pc_drops",
+    "pc_vteps",
+)
+"""The maps of `make test`; `make test-all` tries all."""
 
 
 def _is_said_and_mended(node: NodeUnderTest, then: str) -> None:
@@ -131,6 +144,9 @@ def test_commands_refuse_hooks_that_use_a_map_without_its_pin(node: NodeUnderTes
     """With any such map a load would write a new map, and the hooks would go on with the old one."""
     node.load(node.policy().allow("a", "b", tcp_port(80)))
     shared = sorted(node.pins.maps.iterdir())
+    assert len(shared) > 40
+    if not os.environ.get(AT_LENGTH):
+        shared = [pin for pin in shared if pin.name in CORE]
     aside = node.bpffs / "aside"
     for pin in shared:
         pin.rename(aside)
@@ -141,7 +157,6 @@ def test_commands_refuse_hooks_that_use_a_map_without_its_pin(node: NodeUnderTes
         assert sorted(node.bpffs.rglob("*")) == before, pin.name
         aside.rename(pin)
     assert node.sent_by("a", frame(A, B, tcp(1000, 80, SYN)))
-    assert len(shared) > 40
 
 
 @pytest.mark.parametrize("name", ["pc_policy", "pc_state", "pc_quota_full", "pc_ep4"])

@@ -269,7 +269,7 @@ def test_attest_reports_an_empty_slot(running: Running, capfd: pytest.CaptureFix
     with bpf_syscall.obj_get(running.pins.map("pc_policy")) as fd:
         bpf_syscall.map_delete(fd, struct.pack("=I", word.slot))
     code, faults = running.attest(capfd)
-    assert (code, faults) == (1, ["pc_policy: the active slot has no first-packet program"])
+    assert (code, faults) == (1, ["pc_policy: the active slot has no policy program"])
 
 
 @pytest.mark.parametrize("is_asked", [False, True], ids=["silence", "resets"])

@@ -17,15 +17,15 @@ import pytest
 from policyc.runtime.bundle.address_value import unpacked
 from policyc.runtime.bundle.json_value import JsonValue
 from policyc.runtime.errors import InputError
-from policyc.runtime.maps.services import CLOSED, Backends, Choices, Frontends
+from policyc.runtime.maps.services import NO_NEW, Backends, Choices, Frontends
 from policyc.runtime.services import tables as service_tables
 from policyc.runtime.services.follow import (
     Applied,
     follow,
 )
 from policyc.runtime.services.live import (
-    FullError,
     Live,
+    RefillError,
     StaleError,
 )
 from policyc.runtime.services.services import (
@@ -34,7 +34,7 @@ from policyc.runtime.services.services import (
 )
 from policyc.runtime.services.update import loaded
 from policyc.runtime.services.wanted_tables import WAYS
-from policyc.runtime.services.watched_objects import World
+from policyc.runtime.services.watched_objects import WatchedServices
 from tests.eventually import DEADLINE, eventually
 from tests.kernel.support.follower import (
     Follower,
@@ -107,7 +107,7 @@ def _endpoint(backends: Backends, ident: int, key: bytes) -> Found:
     )
     assert own == ident
     assert (front, front_port, protocol) == (key[:16], key[16:18], key[18])
-    way = next(way for way, bits in WAYS.items() if state & ~CLOSED == bits)
+    way = next(way for way, bits in WAYS.items() if state & ~NO_NEW == bits)
     return str(unpacked(address, family)), int.from_bytes(port, "big"), way or ""
 
 
@@ -116,10 +116,12 @@ def n_rows(node: NodeUnderTest) -> int:
 
 
 @contextmanager
-def following(node: NodeUnderTest, first: Iterable[JsonValue] = ()) -> Iterator[tuple[World, Live]]:
+def following(
+    node: NodeUnderTest, first: Iterable[JsonValue] = ()
+) -> Iterator[tuple[WatchedServices, Live]]:
     """What follows a watch that begins with these objects; they are in force."""
     with loaded(node.bpffs, node.state_root) as held:
-        world = World(held.own)
+        world = WatchedServices(held.own)
         for each in first:
             world.take(each)
         world.changes()
@@ -265,7 +267,7 @@ def test_source_ranges_cannot_be_added_by_a_single_change(node: NodeUnderTest) -
         raw = service(type="LoadBalancer", loadBalancerSourceRanges=["192.0.2.0/24"]).raw
         raw["status"] = {"loadBalancer": {"ingress": [{"ip": "198.51.100.7"}]}}
         world.take(value(raw))
-        with pytest.raises(FullError):
+        with pytest.raises(RefillError):
             live.apply(world.changes())
         assert not resolved(node)
 

@@ -7,7 +7,7 @@ import pytest
 
 from policyc.runtime.bundle.json_value import JsonValue
 from policyc.runtime.services import maglev
-from policyc.runtime.services.limits import OF_ALL
+from policyc.runtime.services.limits import NODE_LIMIT
 from tests.kernel.support.follower import (
     Follower,
     told,
@@ -50,7 +50,7 @@ def greedy(name: str, number: int, day: int, **spec: Any) -> JsonValue:
 def with_tables() -> list[JsonValue]:
     """More Services than have room for Maglev's usual table in one family."""
     found = []
-    for n in range(OF_ALL.slots // maglev.USUAL + 1):
+    for n in range(NODE_LIMIT.slots // maglev.USUAL + 1):
         made = greedy(f"m{n:02}", n, 1 + n)
         made.raw["metadata"]["annotations"] = {"policyc.dev/balance": "maglev"}
         found.append(made)

@@ -16,7 +16,7 @@ from policyc.runtime.load import node as runtime
 from policyc.runtime.maps.services import Backends, Frontends
 from policyc.runtime.services import tables as service_tables
 from policyc.runtime.services.all_objects import read_services
-from policyc.runtime.services.limits import OF_ALL
+from policyc.runtime.services.limits import NODE_LIMIT
 from policyc.runtime.services.services import (
     Frontend,
     OwnNode,
@@ -55,8 +55,8 @@ pytestmark = [pytest.mark.kernel, *at_length(pytest.mark.fresh)]
 def test_the_tables_hold_what_all_services_of_a_node_may_have(node: NodeUnderTest) -> None:
     node.load(node.policy())
     room = service_tables.planner(node.pins, {}).capacities
-    assert (room.frontends, room.choices, room.ranges, room.maglev) == OF_ALL
-    assert room.backends >= OF_ALL.endpoints
+    assert (room.frontends, room.choices, room.ranges, room.maglev) == NODE_LIMIT
+    assert room.backends >= NODE_LIMIT.endpoints
 
 
 def test_the_entries_of_a_frontend_and_its_backend(node: NodeUnderTest) -> None:

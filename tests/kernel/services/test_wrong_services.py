@@ -13,7 +13,7 @@ from policyc.runtime.bundle.json_value import JsonValue
 from policyc.runtime.errors import InputError
 from policyc.runtime.services.all_objects import serve
 from policyc.runtime.services.services import OwnNode
-from policyc.runtime.services.watched_objects import World
+from policyc.runtime.services.watched_objects import WatchedServices
 from tests.kernel.support.denied_devices import (
     load,
     policy,
@@ -125,7 +125,7 @@ def test_a_file_without_a_list_of_objects_is_refused(commands: Commands, text: s
 
 def test_a_watch_keeps_the_valid_objects_of_a_list(tmp_path: Path) -> None:
     said: list[str] = []
-    world = World(OwnNode("node-1"), said.append)
+    world = WatchedServices(OwnNode("node-1"), said.append)
     bad = wrong("value")
     items = [bad, wrong("field") | {"metadata": {"name": "worse"}}, service().raw]
     listed = JsonValue({"apiVersion": "v1", "kind": "List", "items": items}, tmp_path)

@@ -105,7 +105,7 @@ class Packet:
         return self.proto == SCTP and self.kind == INIT_ACK
 
     @property
-    def opens(self) -> bool:
+    def is_opening(self) -> bool:
         """It can only begin a conversation."""
         if self.proto == TCP:
             return self.flags & (SYN | ACK | RST) == SYN
@@ -277,14 +277,14 @@ class Model:
         if connection is None or connection.expired:
             return Found()
         is_reply = connection.opened != conversation
-        if packet.opens and is_reply and packet.has_opening and self._may_cross(connection):
+        if packet.is_opening and is_reply and packet.has_opening and self._may_cross(connection):
             return Found(meets=connection)
-        if packet.opens and (is_reply or connection.is_over):
+        if packet.is_opening and (is_reply or connection.is_over):
             return Found()
         if packet.accepts and not is_reply and connection.crossed:
             return Found() if connection.denied else Found(connection, is_reply=True)
         if connection.opening and not (
-            packet.resets or (packet.accepts if is_reply else packet.opens)
+            packet.resets or (packet.accepts if is_reply else packet.is_opening)
         ):
             return Found()
         is_fresh = connection.version == self.version and not connection.denied
@@ -349,7 +349,7 @@ class Model:
         `is_told`.
         """
         src, dst = self._ends(packet.conversation)
-        is_unknown = packet.has_opening and not packet.opens and not is_told
+        is_unknown = packet.has_opening and not packet.is_opening and not is_told
         if is_unknown and not self._is_allowed(dst, src, _opening(packet)):
             return False
         if not self._is_allowed(src, dst, packet):
@@ -359,7 +359,7 @@ class Model:
             return True
         made = self._remember(packet, src, dst)
         made.either = is_unknown
-        made.opening = packet.has_opening and packet.opens
+        made.opening = packet.has_opening and packet.is_opening
         return True
 
     def _remember(self, packet: Packet, src: Who, dst: Who) -> Connection:
@@ -403,7 +403,7 @@ class Model:
         """Not in the middle of a conversation: no socket of the node says so."""
         if packet.is_icmp:
             return packet.kind == ECHO[packet.family]
-        return packet.opens or not packet.has_opening
+        return packet.is_opening or not packet.has_opening
 
 
 def both_ways(conversation: Conversation) -> frozenset[Conversation]:

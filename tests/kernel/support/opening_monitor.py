@@ -37,7 +37,7 @@ class Monitor:
         if not packet.has_opening:
             return ""
         ends, back = ends_of(packet), ends_of(turned(packet))
-        if packet.opens:
+        if packet.is_opening:
             self.begun.add(ends)
             self.crossed.discard(ends)
             return "" if self.may_open(packet) else "a SYN that is denied"

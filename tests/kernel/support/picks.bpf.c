@@ -50,7 +50,7 @@ int k_pick(struct __sk_buff *skb)
 		return 1;
 	__builtin_memset(flow, 0, sizeof(*flow));
 	flow->tuple = query->t;
-	flow->packet.opens = 1;
+	flow->packet.is_opening = 1;
 	flow->client = query->client;
 	answer->reason = pc_service_pick(skb, flow, pc_generation(flow));
 	answer->row = flow->nat.backend;

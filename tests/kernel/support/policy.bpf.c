@@ -9,7 +9,7 @@
 #define PC_COUNTED_WORDS 2
 
 #include "policy_words.h"
-#include "service.h"
+#include "service_key.h"
 
 struct pc_class {
 	__u32 row, column4, column6, zero;

@@ -108,7 +108,9 @@ class ServiceModel(Model):
             return self._answered_by_pod(device, mac, packet, found)
         if isinstance(known, Half) and not known.denied and known.place.goes_on:
             return None  # its replies would equal those of the Service
-        goes_on = known is not None and known.replied and not (packet.opens and packet.proto == TCP)
+        goes_on = (
+            known is not None and known.replied and not (packet.is_opening and packet.proto == TCP)
+        )
         if isinstance(known, Half) or not goes_on:
             places = self._places_of(packet)
             if places is not None:
@@ -173,7 +175,7 @@ class ServiceModel(Model):
         if back is None or back.expired:
             return self._decide(device, mac, packet, front.place, translated, again=True)
         is_own = isinstance(back, Half) and back.flow is front.flow
-        if not is_own or (packet.opens and back.is_over):
+        if not is_own or (packet.is_opening and back.is_over):
             return self._begin(device, mac, packet, seen, self._places_of(packet) or [])
         if not found.is_fresh or back.version != self.version:
             return self._decide(device, mac, packet, front.place, translated, again=True)
@@ -185,7 +187,7 @@ class ServiceModel(Model):
         self, device: str, mac: str, packet: Packet, seen: Packet | None, places: Sequence[Place]
     ) -> Packet | None:
         """A packet to a Service that is of no connection to it."""
-        if not (packet.opens or packet.proto == UDP):
+        if not (packet.is_opening or packet.proto == UDP):
             return None
         open_now = _that_take_new(places)
         if not open_now or not self._is_pods(device, mac, packet):
@@ -249,7 +251,7 @@ class ServiceModel(Model):
                 place=place,
                 port=packet.sport,
                 flow=object(),
-                opening=packet.has_opening and packet.opens,
+                opening=packet.has_opening and packet.is_opening,
             )
             self.connections[both_ways(translated.conversation)] = back
         back.note(packet, is_reply=False)

@@ -63,7 +63,7 @@
 #define PC_COUNTED_WORDS 2 /* per rule: bytes */
 #define PC_TOLD_APART 0x0 /* protocols whose ports or types rules read: none */
 #include "policy_words.h"
-#include "service.h"
+#include "service_key.h"
 
 /* The class of a pod or node: its rows as subject, its columns as peer. */
 struct pc_class {

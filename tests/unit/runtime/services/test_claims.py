@@ -16,7 +16,7 @@ from policyc.runtime.errors import InputError
 from policyc.runtime.services.all_objects import read_services
 from policyc.runtime.services.claims import external_ranges
 from policyc.runtime.services.services import OwnNode
-from policyc.runtime.services.watched_objects import World
+from policyc.runtime.services.watched_objects import WatchedServices
 
 NODE_ADDRESS, POD = ipaddress.ip_address("192.0.2.7"), ipaddress.ip_address("10.0.0.5")
 NODE = OwnNode("node-1", (NODE_ADDRESS,), pods=frozenset({POD}))
@@ -65,7 +65,7 @@ def owners(
     return {(str(f.address), f.protocol, f.port): f.service[5:] for f in found}, said
 
 
-def of_world(world: World) -> dict[Site, str]:
+def of_world(world: WatchedServices) -> dict[Site, str]:
     return {
         (str(at), proto, port): f.service[5:] for (at, proto, port), f in world.frontends.items()
     }
@@ -159,7 +159,7 @@ def test_the_outcome_does_not_depend_on_the_order_of_events(seed: int) -> None:
                 externalIPs=dice.sample([f"10.96.0.{m}" for m in range(8)] + [str(POD)], 3))
         for n in range(8)
     ]  # fmt: skip
-    world = World(NODE)
+    world = WatchedServices(NODE)
     there: dict[str, dict[str, Any]] = {}
     for _ in range(60):
         each = dice.choice(everything)
@@ -176,7 +176,7 @@ def test_the_outcome_does_not_depend_on_the_order_of_events(seed: int) -> None:
 
 def test_the_other_service_gets_the_address_when_its_holder_is_removed() -> None:
     said: list[str] = []
-    world = World(NODE, said.append, external_ranges(["0.0.0.0/0"]) or ())
+    world = WatchedServices(NODE, said.append, external_ranges(["0.0.0.0/0"]) or ())
     old = service("old", "10.96.0.1", 1, externalIPs=["198.51.100.1"])
     new = service("new", "10.96.0.2", 2, externalIPs=["198.51.100.1"])
     site = ("198.51.100.1", "TCP", 80)
@@ -230,7 +230,7 @@ def test_external_addresses_are_limited_to_the_ranges_given() -> None:
 
 def test_external_addresses_without_ranges_are_warned_of_once() -> None:
     said: list[str] = []
-    world = World(NODE, said.append)
+    world = WatchedServices(NODE, said.append)
     for n in (1, 2):
         each = service(f"s{n}", f"10.96.0.{n}", externalIPs=[f"198.51.100.{n}"])
         world.take(JsonValue({"type": "ADDED", "object": each}, Path("watch")))
@@ -305,7 +305,7 @@ def test_limits_keep_the_oldest_whatever_the_order() -> None:
     )
     for _ in range(3):
         assert owners(dice.sample(everything, 6), ("0.0.0.0/0",)) == expected
-        world = World(NODE, external=external_ranges(["0.0.0.0/0"]) or ())
+        world = WatchedServices(NODE, external=external_ranges(["0.0.0.0/0"]) or ())
         for each in dice.sample(everything, 6):
             world.take(JsonValue({"type": "ADDED", "object": each}, Path("watch")))
             world.changes()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from policyc.runtime.errors import InputError
-from policyc.runtime.services.limits import OF_ALL
+from policyc.runtime.services.limits import NODE_LIMIT
 from policyc.runtime.services.maglev import (
     SIZES,
     USUAL,
@@ -77,7 +77,7 @@ def test_permutations_equal_the_paper() -> None:
 
 
 def test_a_set_of_endpoints_has_one_table() -> None:
-    tables = Tables(OF_ALL.slots)
+    tables = Tables(NODE_LIMIT.slots)
     three, four = names(3), names(4)
     assert [tables.of(each, 251) for each in (three, four, three)] == [0, 251, 0]
     assert tables.of(three, 1021) == 502
@@ -89,8 +89,8 @@ def test_a_set_of_endpoints_has_one_table() -> None:
 
 
 def test_maglev_tables_beyond_the_slots_are_refused() -> None:
-    tables = Tables(OF_ALL.slots)
-    for count in range(1, OF_ALL.slots // USUAL + 1):
+    tables = Tables(NODE_LIMIT.slots)
+    for count in range(1, NODE_LIMIT.slots // USUAL + 1):
         tables.of(names(count), USUAL)
     with pytest.raises(InputError, match="slots of Maglev tables") as caught:
         tables.of(names(99), USUAL)

@@ -14,8 +14,8 @@ from policyc.runtime.errors import InputError
 from policyc.runtime.kernel.btf import Btf
 from policyc.runtime.maps import services
 from policyc.runtime.maps.services import (
-    CLOSED,
     LOCAL,
+    NO_NEW,
     BackendFormat,
     Capacities,
     FrontendFormat,
@@ -113,7 +113,7 @@ def test_readiness_selects_the_endpoints_for_new_connections(
 ) -> None:
     (found,) = read(service(), endpoints(*zip(("10.0.0.1", "10.0.0.2"), conditions, strict=True)))
     assert [each.takes_new for each in found.backends] == takes_new
-    assert [each.drains for each in found.backends] == [
+    assert [each.serves for each in found.backends] == [
         c.get("ready", True) is not False or (c == DRAINING) for c in conditions
     ]
 
@@ -695,7 +695,7 @@ def test_a_row_keeps_its_position_and_id() -> None:
     assert place in again.choices and place not in again.new and table.ident(place) == ident
     closed = table.update(frontend(("10.0.0.1", False), ("10.0.0.2", True)))
     assert place not in closed.choices and place in closed.backends
-    assert BACKENDS.state_of(closed.backends[place]) == CLOSED
+    assert BACKENDS.state_of(closed.backends[place]) == NO_NEW
 
 
 def test_no_id_is_given_twice() -> None:

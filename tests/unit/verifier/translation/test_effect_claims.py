@@ -64,7 +64,7 @@ WRONG = {
     "a limit for everybody": (
         "limit", "effects.h", "effect->kinds & kind ?", "(effect->kinds | kind) ?"
     ),
-    "a limit of what goes on": ("limit", "limit.h", "flow->action.entry != PC_ENTRY_INSERT", "false"),
+    "a limit of what goes on": ("limit", "limit.h", "flow->action.entry_op != PC_ENTRY_INSERT", "false"),
     "a limit of the other bit": ("limit", "effects.h", "PC_EFFECT_LIMIT    2", "PC_EFFECT_LIMIT    1"),
     "events of everybody": (
         "log", "effects.h", "effect->kinds & kind ?", "(effect->kinds | kind) ?"

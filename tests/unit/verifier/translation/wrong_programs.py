@@ -34,7 +34,7 @@ IN_HEADERS: dict[str, tuple[str, str, str]] = {
     "denied flows begin": (
         "policy_run.h",
         "if (!decision->allowed) {",
-        "if (!decision->allowed && flow->action.entry == PC_ENTRY_RENEW) {",
+        "if (!decision->allowed && flow->action.entry_op == PC_ENTRY_RENEW) {",
     ),
     "only one end is asked": (
         "policy_run.h",
@@ -76,16 +76,16 @@ IN_HEADERS: dict[str, tuple[str, str, str]] = {
         "ct->egress_rule = egress_rule;\n\tct->ingress_rule = ingress_rule;",
         "ct->egress_rule = ingress_rule;\n\tct->ingress_rule = egress_rule;",
     ),
-    "SCTP is TCP": ("service.h", "return PC_SERVICE_OTHER << 16 | flow->tuple.proto;", "return 0;"),
+    "SCTP is TCP": ("service_key.h", "return PC_SERVICE_OTHER << 16 | flow->tuple.proto;", "return 0;"),
     "all leaves allow": ("policy_words.h", "PC_ALLOW 0x40000000U", "PC_ALLOW 0x80000000U"),
 }  # fmt: skip
 """What is wrong -> the header of runtime/datapath, what stands there, and what in its place."""
 
 RESETS: dict[str, tuple[str, str]] = {
     "it resets what is allowed": ("!decision->allowed && pc_is_revoked", "pc_is_revoked"),
-    "it resets what opens a connection": (" && !flow->packet.opens &&", " &&"),
+    "it resets what opens a connection": (" && !flow->packet.is_opening &&", " &&"),
     "it resets what the other end may have opened": (
-        " && flow->opener != PC_OPENER_PROBE",
+        " && flow->opener != PC_OPENER_TRY_BOTH",
         "",
     ),
     "it resets what the policy does not know": ("rule != PC_RULE_FAIL_CLOSED", "rule != PC_RULES"),
