@@ -11,6 +11,7 @@ import pytest
 
 from tests import rerun
 from tests.shared import made_once
+from tests.slices import mark_beyond_covering
 
 if TYPE_CHECKING:
     from tests.kernel.support.bed import Beds
@@ -31,11 +32,13 @@ def pytest_configure(config: pytest.Config) -> None:
     rerun.register(config)
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m selects by mark
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Without root the kernel tests are skipped, and say so; with root they run, and fail if need be.
 
     Slow tests have an hour each.
     """
+    mark_beyond_covering(items)
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(3600))

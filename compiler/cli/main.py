@@ -112,7 +112,8 @@ class LazyGroup(click.Group):
 def cli() -> None:
     """Compile Kubernetes network policy to eBPF, and prove that the result implements it.
 
-    Exit codes: 0: holds; 1: findings; 2: wrong input or usage; 3: policyc, a tool or the kernel failed.
+    Exit codes: 0: holds; 1: findings; 2: wrong input or usage; 3: undecided, or policyc, a tool or the
+    kernel failed.
     """
 
 

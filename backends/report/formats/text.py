@@ -134,7 +134,7 @@ def check_text(result: CheckResult, options: ReportOptions) -> str:
     for quiet in result.suppressed:
         page.add(
             (f"suppressed[{quiet.finding.code}]", FAINT),
-            f": {quiet.finding.message}: {quiet.reason}{_at(quiet.by)}",
+            f": {quiet.finding.message} (reason: {quiet.reason}){_at(quiet.by)}",
         )
     for question in result.undecided:
         page.add(("not decided", BAD), f": {question}")
