@@ -77,7 +77,7 @@ def require_shared_maps(pins: Pins) -> None:
     for pin in map(pins.hook, _NAMES):
         if pin.exists():
             with bpf_syscall.obj_get(pin) as fd:
-                used.update(ident for _, ident, _ in bpf_syscall.prog_map_uses(fd))
+                used |= bpf_syscall.prog_map_ids(fd)
     lost = sorted(filter(None, map(_shared_name, used - _pinned_ids(pins))))
     if lost:
         raise HostError(

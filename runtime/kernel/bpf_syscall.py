@@ -260,6 +260,19 @@ def prog_info(fd: int) -> ProgInfo:
     return ProgInfo(ident, tag.hex(), _name(raw[64:80]), translated, jited, verified)
 
 
+def prog_map_ids(fd: int) -> frozenset[int]:
+    """The ids of the maps that a program uses."""
+    info = ctypes.create_string_buffer(64)  # struct bpf_prog_info, up to map_ids
+    attr = struct.pack("=IIQ", fd, len(info), _address(info))
+    bpf(OBJ_GET_INFO_BY_FD, attr)
+    (count,) = struct.unpack_from("=I", info, 52)
+    ids = (ctypes.c_uint32 * count)()
+    asked = ctypes.create_string_buffer(64)
+    struct.pack_into("=IQ", asked, 52, count, ctypes.addressof(ids))
+    bpf(OBJ_GET_INFO_BY_FD, struct.pack("=IIQ", fd, len(asked), _address(asked)))
+    return frozenset(ids)
+
+
 def prog_map_uses(fd: int) -> tuple[tuple[int, int, int], ...]:
     """The map references of a program: (instruction, map's id, offset into its value), in order.
 
