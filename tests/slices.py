@@ -40,10 +40,11 @@ def mark_beyond_covering(items: Iterable[pytest.Item]) -> None:
         return
     groups: defaultdict[tuple[object, ...], list[pytest.Function]] = defaultdict(list)
     for item in items:
-        is_parametrized = isinstance(item, pytest.Function) and hasattr(item, "callspec")
         marks = {mark.name for mark in item.iter_markers()}
-        if is_parametrized and "kernel" in marks and "slow" not in marks:
-            groups[item.path, item.originalname].append(item)  # type: ignore[attr-defined]
+        if "kernel" not in marks or "slow" in marks:
+            continue
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+            groups[item.path, item.originalname].append(item)
     for group in groups.values():
         if len(group) > FEW:
             kept = covering(_cases(group))

@@ -37,6 +37,7 @@ struct pc_event {
 	__u16 icmp; /* type << 8 | code */
 	__u8 family, proto, reason, flags;
 };
+_Static_assert(sizeof(struct pc_event) == 88, "hidden padding would show the kernel's memory");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

@@ -83,7 +83,7 @@ def make(place: Path, undo: Undo) -> int:
         remove(place)
         raise HostError(
             f"cannot create the network namespace for reassembly: {error.strerror}",
-            "the kernel needs nf_tables, nft_ct and nf_defrag, and {place.parent} must allow mounts",
+            f"the kernel needs nf_tables, nft_ct and nf_defrag; {place.parent} must allow mounts",
         ) from error
     if made is None:
         remove(place)
