@@ -21,6 +21,7 @@ from policyc.compiler.cli.node_options import (
     warn,
 )
 from policyc.runtime.attach.attach import Mode
+from policyc.runtime.attach.socket_hooks import SocketServices
 from policyc.runtime.attach.xdp import Mode as XdpMode
 from policyc.runtime.command_lock import Patience
 from policyc.runtime.counts import counted
@@ -120,8 +121,15 @@ from policyc.runtime.state import Generation
     "--cgroup",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Let processes of this cgroup2 directory reach Services, if they are in this network "
-    "namespace.",
+    help="Connect sockets of processes in this cgroup2 directory to endpoints of Services.",
+)
+@click.option(
+    "--socket-services",
+    type=click.Choice(get_args(SocketServices)),
+    default="node",
+    show_default=True,
+    help="With --cgroup, serve the processes in this network namespace (node), or those of the node's "
+    "pods, too (pods).",
 )
 @click.option(
     "--failsafe-inbound",
@@ -191,6 +199,7 @@ def load(
     excepted: tuple[str, ...],
     masquerade_ports: str | None,
     cgroup: Path | None,
+    socket_services: SocketServices,
     failsafe_inbound: str | None,
     failsafe_outbound: str | None,
     reassemble: bool,
@@ -230,6 +239,7 @@ def load(
                 xdp_mode=xdp_mode,
                 services=read_objects(services) if services else None,
                 cgroup=cgroup,
+                socket_services=socket_services,
                 failsafe_ports={side: ports for side, ports in given.items() if ports is not None},
                 reassemble=reassemble,
                 service_cidrs=service_cidr,

@@ -23,14 +23,17 @@ from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.btf import Btf
 from policyc.runtime.kernel.libbpf import Object
 from policyc.runtime.kernel.pins import Pins
-from policyc.runtime.maps.settings import SocketHost
+from policyc.runtime.maps import sockets
 from policyc.runtime.maps.xdp import XdpCounts, XdpUplinks
 from policyc.runtime.undo import Undo
 
 _NAMES = attach.PROGRAMS
 _OBJECTS = HOOKS_OBJECT, POLICY_OBJECT, SOCKETS_OBJECT, XDP_OBJECT
 _NAME_SIZE = 15  # the kernel cuts off the rest (BPF_OBJ_NAME_LEN)
-_OPTIONAL = SocketHost.NAME, "pc_socket_peers", XdpUplinks.NAME, XdpCounts.NAME
+_OPTIONAL = (
+    *(sockets.SocketHost.NAME, sockets.SocketPods.NAME, sockets.SocketServices.NAME, sockets.PEERS),
+    *(XdpUplinks.NAME, XdpCounts.NAME),
+)
 """Maps that stay in use where a later bundle has no such object."""
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cgroup hooks by which the node's own processes reach Services (datapath/sockets.bpf.c).
+"""Cgroup hooks by which processes of the node and of its pods reach Services (datapath/sockets.bpf.c).
 
 Each load with these hooks attaches its own programs before the switch, by links pinned below
 ROOT/sockets/EPOCH. The previous load's programs are detached after the switch. In between both
@@ -7,10 +7,10 @@ translate: the addresses that one has translated do not match in the other.
 """
 
 import os
-import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 from policyc.runtime.bundle.address_value import Address
 from policyc.runtime.bundle.bundle import (
@@ -18,15 +18,17 @@ from policyc.runtime.bundle.bundle import (
     Bundle,
 )
 from policyc.runtime.errors import HostError, InputError
-from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel import bpf_syscall, namespaces
 from policyc.runtime.kernel.libbpf import Object
 from policyc.runtime.kernel.pins import (
     Pins,
     filesystem_magic,
 )
-from policyc.runtime.maps.settings import SocketHost
+from policyc.runtime.maps.sockets import SocketHost, SocketPods
 from policyc.runtime.undo import Undo
 
+SocketServices = Literal["node", "pods"]
+"""Whose sockets are served: the node's own, or those of its pods, too."""
 PROGRAMS = {
     "pc_connect4": 10,
     "pc_connect6": 11,
@@ -38,8 +40,9 @@ PROGRAMS = {
     "pc_getpeer6": 30,
 }
 """Program -> enum bpf_attach_type."""
+LISTING = "pc_gone_sockets"
+"""The program that lists the connections whose endpoint was removed; it is attached nowhere."""
 _CGROUP2_MAGIC = 0x63677270
-_SO_NETNS_COOKIE = 71
 
 
 def require_cgroup(cgroup: Path) -> None:
@@ -57,9 +60,13 @@ def attach(
     bundle: Bundle,
     cgroup: Path,
     addresses: Iterable[Address],
+    pods: Mapping[int, Iterable[Address]],
     undo: Undo,
 ) -> None:
-    """Attach to a cgroup, for processes in this network namespace; `addresses` are the node's."""
+    """Attach to a cgroup, for processes in this network namespace; `addresses` are the node's.
+
+    `pods` are those whose processes are served, too: their addresses by the cookie of their namespace.
+    """
     if SOCKETS_OBJECT not in bundle.digests:
         raise InputError(
             f"{bundle.path}: the bundle has no {SOCKETS_OBJECT}", "compile it again for --cgroup"
@@ -70,9 +77,12 @@ def attach(
     with Object(bundle.path / SOCKETS_OBJECT, pins.maps) as loaded:
         loaded.load()
         with SocketHost(pins) as host:
-            host.set_host(network_cookie(), addresses, undo)
+            host.set_host(namespaces.cookie(), addresses, undo)
+        with SocketPods(pins) as served:
+            served.add(pods, undo)
         undo.by(_take_off, folder)
         folder.mkdir(parents=True)
+        bpf_syscall.obj_pin(loaded.program_fd(LISTING), folder / LISTING)
         at = os.open(cgroup, os.O_RDONLY | os.O_DIRECTORY)
         try:
             for name, kind in PROGRAMS.items():
@@ -91,13 +101,21 @@ def keep_only(pins: Pins, epoch: int) -> None:
             _take_off(folder)
 
 
+def keep_only_pods(pins: Pins, cookies: Iterable[int]) -> None:
+    """Serve the sockets of no other pods."""
+    if SocketPods.is_there(pins):
+        with SocketPods(pins) as served:
+            served.keep_only(cookies)
+
+
 def _take_off(folder: Path) -> None:
     """Detach at once: an unpinned link would stay until the kernel frees it."""
     if not folder.is_dir():
         return
     for pin in folder.iterdir():
-        with bpf_syscall.obj_get(pin) as fd, suppress(OSError):  # the cgroup may be gone
-            bpf_syscall.link_detach(fd)
+        if pin.name != LISTING:
+            with bpf_syscall.obj_get(pin) as fd, suppress(OSError):  # the cgroup may be gone
+                bpf_syscall.link_detach(fd)
         pin.unlink()
     folder.rmdir()
 
@@ -122,12 +140,6 @@ def cgroup_id(cgroup: str) -> int:
         return Path(cgroup).stat().st_ino
     except OSError:
         return 0
-
-
-def network_cookie() -> int:
-    """The kernel's cookie of this network namespace, which is never reused."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
-        return int.from_bytes(asked.getsockopt(socket.SOL_SOCKET, _SO_NETNS_COOKIE, 8), "little")
 
 
 def _remove_new_maps(pins: Pins, known: set[str]) -> None:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* sockets.bpf.c - cgroup hooks: the node's own processes reach Services.
+/* sockets.bpf.c - cgroup hooks: processes of the node and of its pods reach Services.
  * If an IPv6 socket uses ::ffff:a.b.c.d, the last word is an IPv4 address.
  */
 #include "sockets.h"
@@ -82,7 +82,7 @@ static __always_inline int pc_from4(struct bpf_sock_addr *ctx)
 	struct pc_addr6 addr = {{ctx->user_ip4}};
 	__be16 port = ctx->user_port;
 
-	if (pc_socket_from(ctx, &addr, &port)) {
+	if (pc_socket_from(ctx, PC_IPV4, &addr, &port)) {
 		ctx->user_ip4 = addr.word[0];
 		ctx->user_port = port;
 	}
@@ -96,7 +96,7 @@ static __always_inline int pc_from6(struct bpf_sock_addr *ctx)
 	__be16 port = ctx->user_port;
 
 	pc_get6(ctx, mapped, &addr);
-	if (!pc_socket_from(ctx, &addr, &port))
+	if (!pc_socket_from(ctx, mapped ? PC_IPV4 : PC_IPV6, &addr, &port))
 		return PC_GO_ON;
 	pc_put6(ctx, mapped, &addr);
 	ctx->user_port = port;
@@ -149,6 +149,31 @@ SEC("cgroup/getpeername6")
 int pc_getpeer6(struct bpf_sock_addr *ctx)
 {
 	return pc_from6(ctx);
+}
+
+/* The kernel's context of an iteration over a map of socket storage. The verifier knows the type of
+ * each pointer in it, so it would refuse another layout.
+ */
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+
+struct bpf_iter__bpf_sk_storage_map {
+	struct bpf_iter_meta *meta;
+	struct bpf_map *map;
+	struct sock *sk;
+	void *value;
+};
+
+/* Lists the connections whose endpoint was removed, for the loader, which ends them. */
+SEC("iter/bpf_sk_storage_map")
+int pc_gone_sockets(struct bpf_iter__bpf_sk_storage_map *ctx)
+{
+	struct pc_socket_service *service = ctx->value;
+
+	if (service && service->backend && !pc_backend_of(service->backend))
+		bpf_seq_write(ctx->meta->seq, service, sizeof(*service));
+	return 0;
 }
 
 char pc_license[] SEC("license") = "Dual BSD/GPL";

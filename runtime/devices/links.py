@@ -2,26 +2,21 @@
 """Devices by our own rtnetlink messages: for requests that pyroute2 lacks, or without pyroute2."""
 
 import errno
-import os
 import socket
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from policyc.runtime.errors import HostError
+from policyc.runtime.kernel import netlink as requests
+from policyc.runtime.kernel.netlink import ACKNOWLEDGE, Attributes, unpacked
 
 _SOL_NETLINK, _STRICT = 270, 12  # NETLINK_GET_STRICT_CHK
 _DELETE_LINK, GET_LINK, GET_ADDRESS = 17, 18, 22  # RTM_*
-_REQUEST, _ACKNOWLEDGE, DUMP = 0x1, 0x4, 0x300  # NLM_F_*
-_ERROR, _DONE = 2, 3  # NLMSG_*
-_HEAD, _ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=HH")
 LINK = struct.Struct("=BxHiII")  # ifinfomsg
-_NUMBER = struct.Struct("=i")
 INFO, KIND, OF_KIND = 18, 1, 2  # IFLA_LINKINFO, IFLA_INFO_KIND, IFLA_INFO_DATA
 _LINK_ADDRESS, _VXLAN_PORT = 1, 15  # IFLA_ADDRESS, IFLA_VXLAN_PORT
 GONE = (errno.ENODEV, errno.EINVAL)
-
-Attributes = dict[int, bytes]
 
 
 @contextmanager
@@ -83,7 +78,7 @@ def _remove(name: str, is_it: Callable[[Attributes], bool]) -> None:
         if not is_it(about(netlink, ifindex)):
             return
         try:
-            asked(netlink, _DELETE_LINK, LINK.pack(0, 0, ifindex, 0, 0), {}, _ACKNOWLEDGE)
+            asked(netlink, _DELETE_LINK, LINK.pack(0, 0, ifindex, 0, 0), {}, ACKNOWLEDGE)
         except OSError as error:
             if error.errno != errno.ENODEV:
                 raise
@@ -93,37 +88,5 @@ def asked(
     netlink: socket.socket, kind: int, head: bytes, attributes: Attributes, flags: int
 ) -> list[tuple[bytes, Attributes]]:
     """The header and the attributes of each object in the kernel's answer."""
-    body = head + b"".join(
-        _ATTRIBUTE.pack(_ATTRIBUTE.size + len(value), name) + value
-        for name, value in attributes.items()
-    )
-    netlink.send(_HEAD.pack(_HEAD.size + len(body), kind, _REQUEST | flags, 0, 0) + body)
-    found: list[tuple[bytes, Attributes]] = []
-    while True:
-        for answer, message in _messages(netlink.recv(1 << 16)):
-            # A list that the kernel cannot complete ends with the reason.
-            if answer in (_DONE, _ERROR) and (code := -_NUMBER.unpack_from(message)[0]):
-                raise OSError(code, os.strerror(code))
-            if answer in (_DONE, _ERROR):
-                return found
-            found.append((message, unpacked(message[len(head) :])))
-            if not flags:
-                return found
-
-
-def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
-    while data:
-        size, kind, *_ = _HEAD.unpack_from(data)
-        yield kind, data[_HEAD.size : size]
-        data = data[(size + 3) & ~3 :]
-
-
-def unpacked(data: bytes) -> Attributes:
-    """The attributes by type, without the flag for nested ones."""
-    found: Attributes = {}
-    at = 0
-    while len(data) - at >= _ATTRIBUTE.size:
-        size, name = _ATTRIBUTE.unpack_from(data, at)
-        found[name & 0x3FFF] = data[at + _ATTRIBUTE.size : at + size]
-        at += (max(size, _ATTRIBUTE.size) + 3) & ~3
-    return found
+    answer = requests.asked(netlink, kind, head + requests.packed(attributes), flags)
+    return [(message, unpacked(message[len(head) :])) for message in answer]

@@ -16,6 +16,7 @@ from pathlib import Path
 from policyc.runtime.devices import links
 from policyc.runtime.endpoints.endpoints import EndpointRecord
 from policyc.runtime.errors import InputError
+from policyc.runtime.kernel.netlink import DUMP, unpacked
 
 _ADDRESS = struct.Struct("=BBBBI")  # ifaddrmsg
 _NUMBER, _SCRUB = struct.Struct("=i"), struct.Struct("=I")
@@ -111,10 +112,10 @@ def require_scrubbed(devices: Mapping[str, int], uplinks: Iterable[str] = ()) ->
     """
     with _netlink() as netlink:
         for name, ifindex in {**devices, **{each: _index(each) for each in uplinks}}.items():
-            info = links.unpacked(links.about(netlink, ifindex).get(links.INFO, b""))
+            info = unpacked(links.about(netlink, ifindex).get(links.INFO, b""))
             if links.kind_of(info) != b"netkit":
                 continue
-            scrub = links.unpacked(info.get(links.OF_KIND, b"")).get(_PEER_SCRUB)
+            scrub = unpacked(info.get(links.OF_KIND, b"")).get(_PEER_SCRUB)
             if scrub == _SCRUB.pack(_SCRUB_NONE):
                 raise InputError(
                     f"{name}: this netkit device does not scrub its peer's packets (peer scrub "
@@ -132,7 +133,7 @@ def is_veth_to_elsewhere(ifindexes: Iterable[int]) -> dict[int, bool]:
     with _netlink() as netlink:
         for each in ifindexes:
             about = links.about(netlink, each)
-            kind = links.kind_of(links.unpacked(about.get(links.INFO, b"")))
+            kind = links.kind_of(unpacked(about.get(links.INFO, b"")))
             found[each] = kind == b"veth" and _PEER_SPACE in about
     return found
 
@@ -165,15 +166,13 @@ def _in_namespace(netlink: socket.socket, number: bytes, peer: bytes) -> Iterato
     addresses: dict[int, set[bytes]] = {}
     everywhere = _ADDRESS.pack(0, 0, 0, 0, 0)
     for head, about in links.asked(
-        netlink, links.GET_ADDRESS, everywhere, {_ADDRESS_SPACE: number}, links.DUMP
+        netlink, links.GET_ADDRESS, everywhere, {_ADDRESS_SPACE: number}, DUMP
     ):
         at = _ADDRESS.unpack_from(head)[4]
         address = about.get(_LOCAL_ADDRESS, about.get(_OWN_ADDRESS, b""))
         addresses.setdefault(at, set()).add(address)
     every = links.LINK.pack(0, 0, 0, 0, 0)
-    for head, about in links.asked(
-        netlink, links.GET_LINK, every, {_LINK_SPACE: number}, links.DUMP
-    ):
+    for head, about in links.asked(netlink, links.GET_LINK, every, {_LINK_SPACE: number}, DUMP):
         _, _, ifindex, flags, _ = links.LINK.unpack_from(head)
         if flags & _LOOPBACK or _NUMBER.pack(ifindex) == peer:
             continue

@@ -33,8 +33,10 @@ MAP_LOOKUP_BATCH = 24
 MAP_UPDATE_BATCH = 26
 LINK_CREATE = 28
 LINK_UPDATE = 29
+ITER_CREATE = 33
 LINK_DETACH = 34
 
+ATTACH_TRACE_ITER = 28
 ATTACH_TCX_INGRESS = 46
 ATTACH_TCX_EGRESS = 47
 ATTACH_XDP = 37
@@ -323,6 +325,17 @@ def link_create_xdp(prog: int, ifindex: int, flags: int) -> Fd:
 def link_create_cgroup(prog: int, cgroup: int, attach_type: int) -> Fd:
     """Attach to a cgroup (a descriptor of its folder), beside the programs that are already there."""
     return Fd(bpf(LINK_CREATE, struct.pack("=IIII48x", prog, cgroup, attach_type, 0)))
+
+
+def iterate_map(prog: int, map_fd: int) -> bytes:
+    """All that an iterator program writes about the elements of a map."""
+    which = struct.pack("=I", map_fd)  # union bpf_iter_link_info
+    info = ctypes.create_string_buffer(which, len(which))
+    attr = struct.pack("=IIIIQI36x", prog, 0, ATTACH_TRACE_ITER, 0, _address(info), len(info))
+    with Fd(bpf(LINK_CREATE, attr)) as link:
+        reading = bpf(ITER_CREATE, struct.pack("=II", link, 0))
+    with os.fdopen(reading, "rb") as written:
+        return written.read()
 
 
 def cgroup_link_info(fd: int) -> tuple[int, int]:

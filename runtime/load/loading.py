@@ -113,6 +113,7 @@ class Loading:
             deny_devices=at.deny_devices,
             resets_revoked=request.resets,
             external_cidrs=at.external_cidrs,
+            socket_services=request.socket_services,
         )
 
     def _loaded(self, generation: Generation) -> Loaded:

@@ -70,6 +70,8 @@ def _read(request: LoadRequest, note: Warn) -> Given:
     has_host_policy = policy is not None
     xdp.require_uplinks(request.xdp_mode, request.uplinks, has_host_policy, note)
     routes = service_route.read(request.service_cidrs, file, request.uplinks, has_host_policy)
+    if request.socket_services == "pods" and request.cgroup is None:
+        raise InputError("--socket-services pods needs --cgroup DIR")
     if bundle.node not in ("", file.node):
         raise InputError(
             f"{request.bundle}: the bundle is for the node {bundle.node},"

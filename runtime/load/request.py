@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from policyc.runtime import command_lock
 from policyc.runtime.attach import attach, xdp
 from policyc.runtime.attach.denied_devices import Patterns
+from policyc.runtime.attach.socket_hooks import SocketServices
 from policyc.runtime.bundle.json_value import JsonValue
 from policyc.runtime.command_lock import Patience
 from policyc.runtime.devices.uplinks import ReturnPath
@@ -64,7 +65,9 @@ class LoadRequest:
     external_cidrs: "Ranges | None" = None
     """The ranges that externalIPs have to be in. None: those of the load before."""
     cgroup: Path | None = None
-    """Processes of this cgroup, in this network namespace, reach Services by their sockets."""
+    """Processes of this cgroup reach Services by their sockets."""
+    socket_services: SocketServices = "node"
+    """Whose processes: those of this network namespace, or those of the node's pods, too."""
     service_cidrs: Sequence[str] = ()
     """Ranges that the host's stack routes to Services, for traffic that no socket hook sees."""
 

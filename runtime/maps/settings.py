@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of the node in arrays of one entry: clock, answers to rejected packets, devices, sockets."""
+"""Settings of the node in arrays of one entry: clock, answers to rejected packets, devices."""
 
 import os
 import sys
-from collections.abc import Iterable
 
-from policyc.runtime.bundle.address_value import Address, packed
 from policyc.runtime.maps.pinned_map import SingleEntry
 from policyc.runtime.undo import Undo
 
@@ -49,16 +47,3 @@ class ServiceRouteDevice(OwnDeviceSetting):
     """pc_route_to: the device to which `--service-cidr` routes."""
 
     NAME = "pc_route_to"
-
-
-class SocketHost(SingleEntry):
-    """pc_socket_host: the network namespace whose processes reach Services at connect()."""
-
-    NAME = "pc_socket_host"
-
-    def set_host(self, cookie: int, addresses: Iterable[Address], undo: Undo) -> None:
-        """The namespace's cookie, and the node's addresses: the first of each family counts."""
-        first = {address.version: packed(address) for address in reversed(list(addresses))}
-        none = bytes(16)
-        value = self.value.pack(cookie=cookie, addr4=first.get(4, none), addr6=first.get(6, none))
-        self.set(value, undo)

@@ -36,6 +36,7 @@ from policyc.runtime.kernel.pins import (
 from policyc.runtime.load import quotas
 from policyc.runtime.load.resources.programs import POLICY_PROGRAM
 from policyc.runtime.maps.pinned_map import MissingMapError
+from policyc.runtime.maps.sockets import SocketPods
 from policyc.runtime.maps.xdp import XdpCounts
 from policyc.runtime.services import tables as service_tables
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
@@ -114,6 +115,9 @@ class NodeStatus:
     drops: dict[str, int]  # reason -> packets, for reasons that occurred
     unprotected: tuple[str, ...]  # devices that lack a hook of ours now
     cgroup: str = ""  # its processes reach Services by socket hooks; empty: none
+    socket_pods: int | None = (
+        None  # pods whose sockets those hooks serve, too; None: no such option
+    )
     masquerade: LoadedMasquerade | None = None  # SNAT; None: pods keep their address
     host: LoadedHost | None = None  # the node under host policy
     service_cidrs: tuple[str, ...] = ()  # targets of our routes, for processes outside cgroup
@@ -221,6 +225,7 @@ def _status(where: Pins, generation: Generation, word: switch.Word, state: State
         drops=_drops(where, generation),
         unprotected=unprotected,
         cgroup=generation.cgroup,
+        socket_pods=_socket_pods(where, generation),
         masquerade=generation.masquerade,
         host=generation.host,
         service_cidrs=generation.service_cidrs,
@@ -276,6 +281,13 @@ def _programs(
             info = bpf_syscall.prog_info(fd)
         found.append(ProgramStatus(xdp.PROGRAM, info.id, info.tag, (f"{device} (xdp)",)))
     return tuple(found), (*missing, *_open(where, generation))
+
+
+def _socket_pods(where: Pins, generation: Generation) -> int | None:
+    if not generation.cgroup or generation.socket_services != "pods":
+        return None
+    with SocketPods(where) as pods:
+        return len(pods.all_keys())
 
 
 def _denied(where: Pins, generation: Generation) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from policyc.runtime.counts import counted
 from policyc.runtime.observe.status import NodeStatus
 from policyc.runtime.services import route as service_route
 from policyc.runtime.state import LoadedEndpoint, LoadedMasquerade
@@ -24,7 +25,7 @@ def show(status: NodeStatus, console: Console, printable: Callable[[str], str] =
         + (f", uplinks: {' '.join(status.uplinks)} ({_outside(status)})" if status.uplinks else "")
     )
     if status.cgroup:
-        say(f"the node's own connections to Services: {status.cgroup}")
+        say(f"Services at connect(): {_whose(status)} in {status.cgroup}")
     if status.service_cidrs:
         say(f"routed to Services through {service_route.NAME}: {' '.join(status.service_cidrs)}")
     if status.masquerade:
@@ -105,6 +106,12 @@ def _left_out(counts: Mapping[str, int]) -> str:
 def _outside(status: NodeStatus) -> str:
     own = (f"{n} addresses and ports {way}" for way, n in sorted(status.services_outside.items()))
     return ", ".join((status.outside, *own))
+
+
+def _whose(status: NodeStatus) -> str:
+    if status.socket_pods is None:
+        return "the node's own processes"
+    return f"the node's own processes and {counted(status.socket_pods, 'pod')}"
 
 
 def _masquerade(how: LoadedMasquerade) -> str:

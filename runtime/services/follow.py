@@ -179,7 +179,7 @@ class _Following:
     ) -> None:
         self.live: Live | None = None
         self._health = HealthChecks(lambda: is_loaded(bpffs), warn)
-        self._world, self._is_over, self._note = world, is_over, note
+        self._world, self._is_over, self._warn, self._note = world, is_over, warn, note
         self._bpffs, self._state_root = bpffs, state_root
         self._load: LoadMark | None = None
         self._look_at, self._is_moved = 0.0, False
@@ -219,6 +219,8 @@ class _Following:
                     whole = True
             if whole:
                 self._fill(node)
+            if whole or changes:
+                node.end_gone_sockets(self._warn)
             if node.state.left_out() != self._world.left_out:
                 node.state.set_left_out(self._world.left_out)
             self._load = load_mark(self._bpffs)

@@ -11,7 +11,7 @@ from policyc.runtime import (
     command_lock,
     switch,
 )
-from policyc.runtime.attach import network
+from policyc.runtime.attach import gone_sockets, network
 from policyc.runtime.bundle.json_value import JsonValue
 from policyc.runtime.command_lock import Patience
 from policyc.runtime.errors import HostError
@@ -63,6 +63,7 @@ def update_services(
             node.state.set_left_out(served.left_out)
             node.replace(served.frontends)
             undo.forget()
+        node.end_gone_sockets(warn)
     return served.frontends
 
 
@@ -98,6 +99,10 @@ class LoadedNode:
         after = replace(self.generation, external_cidrs=tuple(map(str, ranges)))
         if after != self.generation:
             self.state.write(after)
+
+    def end_gone_sockets(self, warn: Warn) -> None:
+        """End connections of sockets to endpoints that the last change removed."""
+        gone_sockets.end(self.pins, self.word.epoch, warn)
 
     def replace(self, frontends: Iterable[Frontend]) -> Filled:
         """Replace all frontends by these, in one step.

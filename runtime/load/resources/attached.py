@@ -1,17 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is attached: hooks at devices, socket hooks at a cgroup, XDP at uplinks."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from ipaddress import ip_address
+from types import MappingProxyType
 
 from policyc.runtime.attach import attach, leftovers, socket_hooks, xdp
+from policyc.runtime.bundle.address_value import Address
+from policyc.runtime.counts import counted
 from policyc.runtime.devices import own_device
 from policyc.runtime.endpoints.local_devices import without_missing
 from policyc.runtime.errors import HostError
+from policyc.runtime.kernel import namespaces
 from policyc.runtime.load.context import Removal
 from policyc.runtime.load.resources.programs import Hooks
 from policyc.runtime.load.resources.resource import Resource, Transaction
 from policyc.runtime.state import Attachment, Generation
+
+_NAMED = 5  # pods that a message names
 
 
 class DeviceHooks(Resource):
@@ -91,18 +99,47 @@ class DeviceHooks(Resource):
 
 
 class SocketHooks(Resource):
-    """Hooks of a cgroup, by which processes of the node reach Services."""
+    """Hooks of a cgroup, by which processes of the node, and of its pods, reach Services."""
+
+    _pods: Mapping[int, tuple[Address, ...]] = MappingProxyType({})
 
     def commit(self, generation: Generation, work: Transaction) -> None:
         """Attach them under the new epoch, beside those of the generation before."""
         at, cgroup = self.context, self.context.request.cgroup
-        if cgroup is not None:
-            own = at.given.file.own_addresses
-            socket_hooks.attach(at.pins, at.word.epoch, at.given.bundle, cgroup, own, work.undo)
+        if cgroup is None:
+            return
+        if at.request.socket_services == "pods":
+            self._pods = self._found(generation)
+        own = at.given.file.own_addresses
+        socket_hooks.attach(
+            *(at.pins, at.word.epoch, at.given.bundle, cgroup), own, self._pods, work.undo
+        )
+
+    def _found(self, generation: Generation) -> Mapping[int, tuple[Address, ...]]:
+        """The addresses of the node's pods by the cookie of their network namespace.
+
+        A namespace that is not found, or is that of two pods, is noted: the hooks at the devices serve
+        its sockets, as without the option.
+        """
+        pods = [each for each in generation.endpoints if each.ifindex and each.interface]
+        shared = Counter(each.netns for each in pods)
+        known = {each.netns: each for each in pods if shared[each.netns] == 1}
+        ids = [ident for ident in known if ident is not None]
+        cookies = namespaces.cookies_of(ids)
+        found = {cookie: known[ident] for ident, cookie in cookies.items()}
+        others = sorted({each.title for each in pods} - {each.title for each in found.values()})
+        if others:
+            names = ", ".join(others[:_NAMED]) + (" and others" if others[_NAMED:] else "")
+            self.context.note(
+                f"--socket-services pods: the network namespace of {counted(len(others), 'pod')} is "
+                f"not found ({names}); the hooks at their devices translate Services"
+            )
+        return {cookie: tuple(map(ip_address, each.addresses)) for cookie, each in found.items()}
 
     def sweep(self, generation: Generation) -> None:
-        """Those of earlier epochs go."""
+        """Those of earlier epochs go, and pods that are not served any more."""
         socket_hooks.keep_only(self.context.pins, generation.epoch)
+        socket_hooks.keep_only_pods(self.context.pins, self._pods)
 
     @staticmethod
     def remove(removal: Removal) -> None:

@@ -4,6 +4,7 @@
 import ipaddress
 from typing import TYPE_CHECKING
 
+from policyc.runtime.attach import gone_sockets
 from policyc.runtime.load.resources.resource import Resource, Transaction
 from policyc.runtime.state import Generation
 from policyc.runtime.switch import Word
@@ -51,6 +52,7 @@ class Services(Resource):
         at = self.context
         if self._filled:
             self._filled.finish(at.pins)
+            gone_sockets.end(at.pins, generation.epoch, at.warn)
         if self._served:
             at.state.set_left_out(self._served.left_out)
         elif at.before and at.before.external_cidrs != at.external_cidrs and at.word.services:

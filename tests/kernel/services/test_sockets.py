@@ -2,50 +2,45 @@
 """The node's own connections to Services: real sockets of processes in the test's cgroup."""
 
 import errno
-import json
-import os
-import select
 import socket
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from functools import partial
-from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
 from policyc.runtime.attach import socket_hooks
-from policyc.runtime.bundle.json_value import JsonValue
 from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.kernel import bpf_syscall
-from policyc.runtime.kernel.pins import Pins
-from policyc.runtime.lab.children import call, enter
-from policyc.runtime.lab.topology import Lab, LabEndpoint, LabNode
-from policyc.runtime.load.node import (
-    load,
-    unload,
-)
-from policyc.runtime.load.request import LoadRequest
 from policyc.runtime.observe.status import (
-    NodeStatus,
     status,
 )
-from policyc.runtime.services.update import update_services
 from tests.kernel.support.arrival import WAITS
-from tests.kernel.support.bundles import compiled
 from tests.kernel.support.packets import Host
 from tests.kernel.support.service_yaml import (
     OTHER_VIP,
     PORT,
     TARGET,
     VIP,
-    service,
-    slices,
     value,
+)
+from tests.kernel.support.socket_lab import (
+    CGROUPS,
+    ELSEWHERE,
+    KINDS,
+    NODE_PORT,
+    WAYS,
+    Socketed,
+    address,
+    ask,
+    host_of,
+    is_translated,
+    made,
+    refused,
+    served,
+    socket_lab,
 )
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("loads_of_children")]
@@ -56,203 +51,22 @@ kind: NetworkPolicy
 metadata: {name: closed, namespace: shop}
 spec: {podSelector: {}, policyTypes: [Ingress]}
 """
-PODS = {
-    name: LabEndpoint("shop", name, IPv4Address(f"10.244.1.{n}"), IPv6Address(f"fd00:1::{n}"))
-    for n, name in enumerate(("web", "cart"), 11)
-}
-CGROUPS = Path("/sys/fs/cgroup/unified")
-NODE_PORT, OWN_PORT, UNUSED = 30080, 30081, 30082
-ELSEWHERE = Host("", "10.250.9.9", "fd00:250::9")
-"""Another node, which nobody reaches."""
-WAYS = ("IPv4", "IPv6", "mapped")
 ways = pytest.mark.parametrize("way", WAYS)
-KINDS = {"TCP": socket.SOCK_STREAM, "UDP": socket.SOCK_DGRAM}
 kinds = pytest.mark.parametrize("kind", KINDS)
-T = TypeVar("T")
-
-
-def host_of(name: str) -> Host:
-    return Host("02:00:00:00:00:00", str(PODS[name].ipv4), str(PODS[name].ipv6))
-
-
-def address(way: str, host: Host) -> str:
-    """As a socket of this way is told it."""
-    return {"IPv4": host.ip4, "IPv6": host.ip6, "mapped": f"::ffff:{host.ip4}"}[way]
-
-
-def made(way: str, kind: str) -> socket.socket:
-    found = socket.socket(socket.AF_INET if way == "IPv4" else socket.AF_INET6, KINDS[kind])
-    found.settimeout(WAITS)
-    return found
-
-
-def served(*pods: str, name: str = "web", vip: Host = VIP, **spec: object) -> list[JsonValue]:
-    """A Service of TCP and UDP, with these pods behind it."""
-    both = ("TCP", "UDP")
-    ports = [
-        {"name": each.lower(), "protocol": each, "port": PORT}
-        | ({"nodePort": NODE_PORT} if spec.get("type") == "NodePort" else {})
-        for each in both
-    ]
-    listed = [{"name": each.lower(), "protocol": each, "port": TARGET} for each in both]
-    found = slices([host_of(pod) for pod in pods], name=name)
-    return [
-        service(name=name, vip=vip, ports=ports, **spec),
-        *(value(each.raw | {"ports": listed}) for each in found),
-    ]
-
-
-@dataclass
-class Echoes:
-    """Servers in a namespace that send their name to each client, until `stop`."""
-
-    namespace: Path
-    name: str
-    port: int = TARGET
-    stop: threading.Event = field(default_factory=threading.Event)
-
-    def run(self, ready: threading.Event) -> None:
-        here = os.open(self.namespace, os.O_RDONLY)
-        enter(here)
-        os.close(here)
-        with ExitStack() as held:
-            listening = [held.enter_context(self._bound(kind)) for kind in KINDS.values()]
-            ready.set()
-            while not self.stop.is_set():
-                for each in select.select(listening, (), (), 0.05)[0]:
-                    if each.type == socket.SOCK_STREAM:
-                        with each.accept()[0] as taken:
-                            taken.sendall(self.name.encode())
-                    else:
-                        data, sender = each.recvfrom(100)
-                        each.sendto(self.name.encode() + data, sender)
-
-    def _bound(self, kind: int) -> socket.socket:
-        made = socket.socket(socket.AF_INET6, kind)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind(("::", self.port))
-        if kind == socket.SOCK_STREAM:
-            made.listen()
-        return made
-
-
-@dataclass
-class Socketed:
-    """A lab, a cgroup of the test's own, and the node loaded for it."""
-
-    lab: Lab
-    folder: Path
-    cgroup: Path
-
-    @property
-    def node(self) -> LabNode:
-        return self.lab.node
-
-    @property
-    def pins(self) -> Pins:
-        return Pins(self.node.bpffs)
-
-    @property
-    def own(self) -> Host:
-        return Host("", str(self.node.ipv4), str(self.node.ipv6))
-
-    def load(self, services: Sequence[JsonValue] | None = None, cgroup: Path | None = None) -> None:
-        """With the cgroup of the test, unless there is another one."""
-        self.load_at(cgroup or self.cgroup, services)
-
-    def load_at(self, cgroup: Path | None, services: Sequence[JsonValue] | None = None) -> None:
-        folder, node = self.folder, self.node
-
-        def work() -> None:
-            load(
-                LoadRequest(
-                    bundle=folder / "bundle",
-                    endpoints=folder / "endpoints.json",
-                    bpffs=node.bpffs,
-                    state_root=folder / "state",
-                    services=services,
-                    cgroup=cgroup,
-                )
-            )
-
-        node.run_in(work)
-
-    def services(self, given: Sequence[JsonValue]) -> None:
-        folder, node = self.folder, self.node
-
-        def work() -> None:
-            update_services(given, bpffs=node.bpffs, state_root=folder / "state")
-
-        node.run_in(work)
-
-    def process(self, work: Callable[[], T], inside: bool = True, end: str = "") -> T:
-        """In a process of the node, or of another end; in the cgroup or not."""
-        namespace = self.lab.ends[end].namespace if end else self.node.namespace
-
-        def joined() -> T:
-            if inside:
-                (self.cgroup / "cgroup.procs").write_text("0")
-            return work()
-
-        return call(joined, namespace=namespace, timeout=60)
-
-    def status(self) -> NodeStatus:
-        found = self.node.run_in(
-            lambda: status(bpffs=self.node.bpffs, state_root=self.folder / "state")
-        )
-        assert found is not None
-        return found
-
-    def unload(self) -> None:
-        def work() -> None:
-            unload(bpffs=self.node.bpffs, state_root=self.folder / "state")
-
-        self.node.run_in(work)
 
 
 @pytest.fixture(scope="module", params=["c", pytest.param("llvm", marks=pytest.mark.slow)])
 def lab(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Socketed]:
-    folder = tmp_path_factory.mktemp("sockets")
-    compiled(folder, POLICY, "--backend", request.param)
-    with ExitStack() as owned:
-        cgroup = Path(tempfile.mkdtemp(prefix="policyc-test-", dir=CGROUPS))
-        owned.callback(cgroup.rmdir)
-        built = owned.enter_context(Lab(tuple(PODS.values())))
-        records = {pod.key: {"labels": {"app": pod.name}} for pod in PODS.values()}
-        document = built.node.endpoints_document(records)
-        own = [str(built.node.ipv4), str(built.node.ipv6)]
-        document["nodes"] = [
-            {"name": built.node.name, "addresses": own},
-            {"name": "elsewhere", "addresses": [ELSEWHERE.ip4, ELSEWHERE.ip6]},
-        ]
-        (folder / "endpoints.json").write_text(json.dumps(document))
-        spaces = [(pod.namespace, pod.endpoint.name) for pod in built.node.pods]
-        for namespace, name in spaces:
-            echoes, ready = Echoes(namespace, name), threading.Event()
-            thread = threading.Thread(target=echoes.run, args=(ready,))
-            thread.start()
-            owned.callback(thread.join)
-            owned.callback(echoes.stop.set)
-            assert ready.wait(WAITS)
-        yield Socketed(built, folder, cgroup)
+    with socket_lab(tmp_path_factory.mktemp("sockets"), POLICY, request.param) as found:
+        yield found
 
 
 @pytest.fixture
 def node(lab: Socketed) -> Iterator[Socketed]:
     yield lab
     lab.unload()
-
-
-def ask(way: str, kind: str, host: Host, port: int = PORT) -> tuple[str, str, int]:
-    """The server that answers a connected socket, and the peer address that the socket reports."""
-    with made(way, kind) as each:
-        each.connect((address(way, host), port))
-        if kind == "UDP":
-            each.send(b"")
-        name = each.recv(100).decode()
-        return name, *each.getpeername()[:2]
 
 
 @ways
@@ -303,7 +117,7 @@ def test_datagrams_of_an_unconnected_socket_stay_with_an_endpoint_and_come_from_
 
     found = node.process(work)
     assert all(len(seen) == 1 for seen in found)
-    assert set().union(*found) == {(name, address(way, VIP), PORT) for name in PODS}
+    assert set().union(*found) == {(name, address(way, VIP), PORT) for name in ("web", "cart")}
 
 
 def test_recvfrom_reports_the_service_to_a_connected_datagram_socket(node: Socketed) -> None:
@@ -349,29 +163,6 @@ def test_an_unconnected_socket_goes_to_another_endpoint_when_its_own_is_removed(
         found = node.process(work)
         other.join()
     assert found == ["web", "cart"]
-
-
-def is_translated(host: Host, way: str = "IPv4", port: int = PORT) -> bool:
-    """Whether a datagram socket that is connected to the Service talks to an endpoint."""
-    name = "udp" if way == "IPv4" else "udp6"
-    with made(way, "UDP") as each:
-        each.connect_ex((address(way, host), port))
-        return f":{TARGET:04X} " in Path(f"/proc/self/net/{name}").read_text()
-
-
-def refused(way: str, kind: str, host: Host) -> list[int | None]:
-    """What connecting and, of datagrams, sending says."""
-    found: list[int | None] = []
-    with made(way, kind) as each:
-        found.append(each.connect_ex((address(way, host), PORT)))
-    if kind == "UDP":
-        with made(way, kind) as each:
-            try:
-                each.sendto(b"", (address(way, host), PORT))
-                found.append(0)
-            except OSError as error:
-                found.append(error.errno)
-    return found
 
 
 @ways

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ends connections of sockets to endpoints that were removed.
+
+The hooks at connect() connect such a socket to the endpoint itself, so no packet of it tells of the
+Service. The kernel keeps, with each socket, the endpoint that it was given. A program lists those
+whose endpoint is gone (datapath/sockets.bpf.c), and sock_diag ends them.
+"""
+
+import errno
+from collections import defaultdict
+from functools import partial
+from pathlib import Path
+
+from policyc.runtime import switch
+from policyc.runtime.attach.socket_hooks import LISTING
+from policyc.runtime.kernel import bpf_syscall, namespaces, sock_diag
+from policyc.runtime.kernel.pins import Pins
+from policyc.runtime.maps.sockets import SocketServices
+from policyc.runtime.state import Warn
+
+_PASSES = 2
+"""A socket that had its endpoint and was not connecting yet is there in the second one."""
+
+
+def end(pins: Pins, epoch: int, warn: Warn) -> int:
+    """End them, after the switch; the number of sockets that ended.
+
+    `warn` is told of a kernel that cannot, and of sockets in a network namespace that is not found:
+    these connections go on.
+    """
+    program = pins.sockets(epoch) / LISTING
+    if not program.exists():
+        return 0
+    switch.wait_for_readers()  # until no hook at connect() uses what was removed
+    ended = 0
+    for _ in range(_PASSES):
+        by_network = _listed(pins, program)
+        if not by_network:
+            break
+        ended += _end_all(by_network, warn)
+    return ended
+
+
+def _listed(pins: Pins, program: Path) -> dict[int, set[tuple[int, int]]]:
+    """Protocol and cookie of each socket, by the cookie of its network namespace."""
+    found: dict[int, set[tuple[int, int]]] = defaultdict(set)
+    with SocketServices(pins) as services, bpf_syscall.obj_get(program) as fd:
+        for each in services.listed_by(fd):
+            found[each.network].add((each.protocol, each.cookie))
+    return found
+
+
+def _end_all(by_network: dict[int, set[tuple[int, int]]], warn: Warn) -> int:
+    n_all, ended = sum(map(len, by_network.values())), 0
+    try:
+        ended += sock_diag.end(by_network.pop(namespaces.cookie(), set()))
+        for cookie, namespace in namespaces.by_cookie(list(by_network)):
+            work = partial(sock_diag.end, by_network.pop(cookie))
+            ended += namespaces.run_in(namespace, work)
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.ENOENT, errno.EINVAL):
+            raise
+        warn(
+            f"{n_all - ended} connections to removed endpoints go on: this kernel cannot end "
+            f"sockets ({error.strerror})"
+        )
+        return ended
+    if left := sum(map(len, by_network.values())):
+        warn(
+            f"{left} connections to removed endpoints go on: no process and no mount shows their "
+            f"network namespace"
+        )
+    return ended
