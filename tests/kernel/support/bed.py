@@ -8,6 +8,8 @@ are not the bed's, is loaded as ever. test_bed.py compares a bed that was used w
 """
 
 import hashlib
+import mmap
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -79,12 +81,23 @@ class Bed:
         self._held = ExitStack()
         self._programs: Object | None = None
         self._wiper: Object | None = None
-        self._lent_to: Path | None = None
+        self._shared_memory = mmap.mmap(-1, mmap.PAGESIZE)
         self.digest = _digest(self.hooks)
 
     def close(self) -> None:
         """Let go of everything."""
         self._held.close()
+        self._shared_memory.close()
+
+    @property
+    def _lent_to(self) -> Path | None:
+        """The root that has its maps: the same in the process that made the bed, and in its children."""
+        name = self._shared_memory[:].rstrip(b"\0")
+        return Path(os.fsdecode(name)) if name else None
+
+    @_lent_to.setter
+    def _lent_to(self, root: Path) -> None:
+        self._shared_memory[:] = os.fsencode(root).ljust(mmap.PAGESIZE, b"\0")
 
     def maps(self) -> Iterator[tuple[str, int]]:
         """Every map of the hooks and of the policy programs, by a name that is its own."""
@@ -93,6 +106,11 @@ class Bed:
             yield from self._programs.own_maps()
         for at, each in enumerate(self.policies):
             yield from ((f"{at} {name}", fd) for name, fd in each.own_maps())
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether the kernel has its programs."""
+        return self._programs is not None
 
     def is_free(self) -> bool:
         """Whether the root that has its maps is gone, or emptied."""
@@ -162,10 +180,10 @@ class Beds:
 
     def prepare(self) -> None:
         """Verify the hooks, if no bed is free, so that a child that is forked now need not."""
-        with temporary_bpffs() as root:
-            root.mkdir()
-            bed = self._free()
-            if bed:
+        bed = self._free()
+        if bed and not bed.is_verified:
+            with temporary_bpffs() as root:
+                root.mkdir()
                 bed.lend(root)
 
     def open(self, path: Path, pin_root: Path) -> Object | Lent:
