@@ -52,7 +52,7 @@ def test_traffic_gets_through_every_bed(tmp_path: Path, family: str) -> None:
 @pytest.mark.parametrize(
     ("way", "said"),
     [
-        ("udp", "pingpong: no answer"),
+        pytest.param("udp", "pingpong: no answer", marks=pytest.mark.slow),
         pytest.param("http", "not every request was answered", marks=pytest.mark.slow),
     ],
 )

@@ -34,6 +34,7 @@ from tests.kernel.support.objects import (
     compile_c,
 )
 from tests.kernel_corpus.surroundings import own_bpffs
+from tests.property.length import examples
 from tests.slices import one_in
 
 pytestmark = pytest.mark.kernel
@@ -43,6 +44,7 @@ Answer = tuple[int, int, int]
 """Id, ifindex, flags."""
 NO_POD = (0, 0, 0)
 QUERIES = 131072
+CHANGES = examples(30, 3)
 
 
 @dataclass
@@ -330,7 +332,7 @@ def test_no_reader_sees_a_partial_change(tables: Tables, address: str) -> None:
     reader.start()
     try:
         rng = random.Random(3)
-        for _ in range(30):
+        for _ in range(CHANGES):
             others = [
                 pod(n, str(ipaddress.IPv4Address(rng.getrandbits(32) | 1)), f"fd00:{n:x}::9",
                     ifindex=rng.choice((0, n)))
