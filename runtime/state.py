@@ -128,6 +128,7 @@ class Generation:
     deny_devices: tuple[str, ...] = ()  # patterns of devices under default deny without an endpoint
     resets_revoked: bool = False  # senders in revoked connections get a reset
     external_cidrs: tuple[str, ...] = ()  # allowed ranges of externalIPs; empty: any
+    connect_deny: bool = False  # a pod's connect() that policy denies fails
     socket_services: str = "node"  # whose processes the cgroup's hooks serve; "pods": theirs, too
 
     @property

@@ -48,10 +48,16 @@ NO_COLUMNS: Columns = {}
 LICENCE = "/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */"
 
 
-def emit_c(decision: DecisionIR, plan: LookupPlan, verdicts: Verdicts | None = None) -> str:
-    """The text of policy.bpf.c."""
+def emit_c(
+    decision: DecisionIR,
+    plan: LookupPlan,
+    verdicts: Verdicts | None = None,
+    connects: bool = False,
+) -> str:
+    """The text of policy.bpf.c. `connects`: with hooks at connect()."""
     ids = {each.direction: (each.row_ids, each.column_ids) for each in plan.used_directions}
-    return c_of(verdicts or verdicts_of(decision, ids), plan, classes_in_words(decision, plan))
+    classes = classes_in_words(decision, plan)
+    return c_of(verdicts or verdicts_of(decision, ids), plan, classes, connects=connects)
 
 
 def classes_in_words(decision: DecisionIR, plan: LookupPlan) -> dict[Direction, list[str]]:
@@ -64,9 +70,10 @@ def c_of(
     plan: LookupPlan,
     classes: Mapping[Direction, Iterable[str]],
     columns: Columns = NO_COLUMNS,
+    connects: bool = False,
 ) -> str:
     """As `emit_c`, from given comments on classes and given `columns_in_words` of some rows."""
-    parts = [_head(verdicts, plan, classes, columns), _defines(plan)]
+    parts = [_head(verdicts, plan, classes, columns), _defines(plan, connects)]
     if plan.used_directions:
         parts += [_maps(plan), CLASS_AT, *_diagrams(verdicts, plan)]
     for direction in (Direction.EGRESS, Direction.INGRESS):
@@ -97,7 +104,7 @@ def _head(
     return "\n".join([LICENCE, *text])
 
 
-def _defines(plan: LookupPlan) -> str:
+def _defines(plan: LookupPlan, connects: bool) -> str:
     told = sum(1 << kind for kind in plan.distinguished)
     names = ", ".join(kind.name for kind in sorted(plan.distinguished)) or "none"
     effects = [f"#define PC_{bit.name}S 1" for bit in EffectBits if bit & plan.effects]
@@ -107,6 +114,7 @@ def _defines(plan: LookupPlan) -> str:
             f"#define PC_COUNTED_WORDS {plan.counters.words} /* per rule: {plan.counters.value} */",
             f"#define PC_TOLD_APART {told:#x} /* protocols whose ports or types rules read: {names} */",
             *effects,
+            *(["#define PC_CONNECTS 1"] if connects else []),
             '#include "policy_words.h"',
             '#include "service_key.h"',
         ]

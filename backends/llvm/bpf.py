@@ -46,6 +46,20 @@ OF_EFFECTS = (
     *("pc_events", "pc_event_count", "pc_event_paces"),
 )
 """Maps that exist only if rules have effects; pc_effects is as large as pc_counts."""
+OF_CONNECT = (
+    *(
+        "pc_connect_epoch",
+        "pc_socket_host",
+        "pc_socket_pods",
+        "pc_node_nums",
+        "pc_vteps",
+        "pc_external",
+    ),
+    *("pc_ep", "pc_ep4", "pc_ep6", "pc_if", "pc_frontends", "pc_choices", "pc_backends"),
+)
+"""Maps that only the hooks at connect() use (datapath/policy_connect.h)."""
+_CONNECT = ("pc_policy_conn4", "pc_policy_conn6")
+_CONNECT_FUNCTIONS = (*_CONNECT, "pc_connect_is_denied", "pc_endpoint_at", "pc_has_address")
 _POINTER = "!DIDerivedType(tag: DW_TAG_pointer_type, "
 _POINTED_TO = re.compile(
     r'^!(\d+) = .*!DICompositeType\(tag: DW_TAG_structure_type, name: "(?:bpf_flow_keys|bpf_sock)"',
@@ -55,39 +69,43 @@ _USED = re.compile(r"^@llvm\.compiler\.used = .*$", re.MULTILINE)
 _DECLARED = re.compile(r"^declare .*@pc_(constant|diagram|column4|column6)\(.*$", re.MULTILINE)
 
 
-def policy_text(verdicts: Verdicts, plan: LookupPlan, seeds: tuple[Seed, ...]) -> str:
-    """The IR of the policy program; `seeds` name the maps and give their sizes."""
+def policy_text(
+    verdicts: Verdicts, plan: LookupPlan, seeds: tuple[Seed, ...], connects: bool = False
+) -> str:
+    """The IR of the policy program; `seeds` name the maps and give their sizes.
+
+    `connects`: with its hooks at connect().
+    """
     sizes = {seed.map_name: seed.entries for seed in seeds}
-    text = specialised(shell_text(), sizes, plan)
+    text = specialised(shell_text(), sizes, plan, connects)
     return f"{text}\n{known_functions(verdicts, plan)}"
 
 
-def specialised(shell: str, sizes: Mapping[str, int], plan: LookupPlan) -> str:
+def specialised(
+    shell: str, sizes: Mapping[str, int], plan: LookupPlan, connects: bool = False
+) -> str:
     """The fixed part's IR with the maps of one plan, without the functions that are defined for it."""
     text = _DECLARED.sub("", shell)
     # Rule ids are compared with the size of their counters, even if there are no counters.
     numbers = {**dict.fromkeys(PLACE_HOLDERS, 1), **sizes, "pc_counts": plan.rules.capacity}
     for name, holder in PLACE_HOLDERS.items():
         text = text.replace(str(holder), str(numbers[name]))
-    for name in (*PLACE_HOLDERS, *OF_EFFECTS):
-        if name not in sizes:
-            text = text.replace(f"@{name} = dso_local global", f"@{name} = internal global")
+    unused = {name for name in (*PLACE_HOLDERS, *OF_EFFECTS) if not sizes.get(name)}
+    if not connects:
+        unused |= {*OF_CONNECT, *_CONNECT}
+        for name in _CONNECT_FUNCTIONS:
+            text = text.replace(f"define dso_local i32 @{name}(", f"define internal i32 @{name}(")
+    for name in unused:
+        text = text.replace(f"@{name} = dso_local global", f"@{name} = internal global")
     found = _USED.search(text)
     if found is None:
         raise InternalError(f"{SHELL} has no list of what is used")
-    kept = [
-        name for name in re.findall(r"ptr @(\w+)", found[0]) if sizes.get(name) or _is_shared(name)
-    ]
+    kept = [name for name in re.findall(r"ptr @(\w+)", found[0]) if name not in unused]
     used = ", ".join(f"ptr @{name}" for name in kept)
     count = len(kept)
     line = f"@llvm.compiler.used = appending global [{count} x ptr] [{used}]"
     line += ', section "llvm.metadata"'
     return text[: found.start()] + line + text[found.end() :]
-
-
-def _is_shared(name: str) -> bool:
-    """Whether every policy program has it: the program, its licence, the maps of the hooks."""
-    return name not in PLACE_HOLDERS and name not in OF_EFFECTS
 
 
 @cache

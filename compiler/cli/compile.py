@@ -103,6 +103,12 @@ POLICY_IR = "policy-ir"
     help="Count packets and bytes, only packets, or nothing for each rule.",
 )
 @click.option(
+    "--connect-hooks",
+    "connects",
+    is_flag=True,
+    help="Add the hooks by which `node load --connect-deny` refuses a connect() that policy denies.",
+)
+@click.option(
     "--allow-empty",
     is_flag=True,
     help="Accept input without policies. The bundle allows all traffic.",
@@ -147,6 +153,7 @@ def compile_(
     explain_layout: bool,
     backend: str,
     counters: str,
+    connects: bool,
     allow_empty: bool,
     node: str,
     all_nodes: bool,
@@ -175,7 +182,7 @@ def compile_(
     if cache is not None and output is not None and cache.resolve() == output.resolve():
         raise click.UsageError("--cache and -o are the same directory")
     _check_nodes(bool(cluster), node, all_nodes, jobs, executor)
-    target = Target(Backend(backend), Counters(counters))
+    target = Target(Backend(backend), Counters(counters), connects)
     if target.backend is Backend.LLVM and target.counters is Counters.PACKETS:
         raise click.UsageError("--backend llvm needs --rule-counters bytes or none")
     inputs = inputs_of(files, cluster, replace(options, allow_empty=allow_empty))

@@ -17,7 +17,10 @@ SECTIONS = {
         "--fail-on", "--seconds", "--examples", "--seed", "--backends", "--replay",
         "--count", "--settled",
     ),
-    "Bundle": ("--backend", "--rule-counters", "--node", "--all-nodes", "--emit", "--explain-layout"),
+    "Bundle": (
+        "--backend", "--rule-counters", "--connect-hooks", "--node", "--all-nodes", "--emit",
+        "--explain-layout",
+    ),
     "Proof": (
         "--prove", "--sign", "--require-proof", "--reprove", "--reprove-cluster", "--solver",
         "--timeout", "--audit", "--recheck",
@@ -29,6 +32,7 @@ SECTIONS = {
     ),
     "Services": (
         "--services", "--strict-services", "--service-cidr", "--external-cidr", "--outside", "--cgroup",
+        "--socket-services", "--connect-deny",
     ),
     "SNAT": ("--masquerade", "--masquerade-except", "--masquerade-ports"),
     "Host policy": ("--failsafe-inbound", "--failsafe-outbound"),

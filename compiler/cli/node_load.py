@@ -132,6 +132,12 @@ from policyc.runtime.state import Generation
     "pods, too (pods).",
 )
 @click.option(
+    "--connect-deny",
+    is_flag=True,
+    help="With --socket-services pods, let a pod's connect() fail at once if policy denies it. The "
+    "bundle needs `compile --connect-hooks`.",
+)
+@click.option(
     "--failsafe-inbound",
     metavar="PORTS",
     help="Keep these ports of a node under host policy open, as tcp:22,udp:68; or none. "
@@ -200,6 +206,7 @@ def load(
     masquerade_ports: str | None,
     cgroup: Path | None,
     socket_services: SocketServices,
+    connect_deny: bool,
     failsafe_inbound: str | None,
     failsafe_outbound: str | None,
     reassemble: bool,
@@ -240,6 +247,7 @@ def load(
                 services=read_objects(services) if services else None,
                 cgroup=cgroup,
                 socket_services=socket_services,
+                connect_deny=connect_deny,
                 failsafe_ports={side: ports for side, ports in given.items() if ports is not None},
                 reassemble=reassemble,
                 service_cidrs=service_cidr,

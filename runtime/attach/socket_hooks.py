@@ -40,6 +40,8 @@ PROGRAMS = {
     "pc_getpeer6": 30,
 }
 """Program -> enum bpf_attach_type."""
+CONNECT_PROGRAMS = {"pc_policy_conn4": 10, "pc_policy_conn6": 11}
+"""The same for the programs of a policy's object that refuse a connect()."""
 LISTING = "pc_gone_sockets"
 """The program that lists the connections whose endpoint was removed; it is attached nowhere."""
 _CGROUP2_MAGIC = 0x63677270
@@ -61,11 +63,14 @@ def attach(
     cgroup: Path,
     addresses: Iterable[Address],
     pods: Mapping[int, Iterable[Address]],
+    refusing: Mapping[str, int],
     undo: Undo,
 ) -> None:
     """Attach to a cgroup, for processes in this network namespace; `addresses` are the node's.
 
     `pods` are those whose processes are served, too: their addresses by the cookie of their namespace.
+    `refusing` are loaded programs of `CONNECT_PROGRAMS`. They run behind the others, so they see the
+    endpoint of a Service.
     """
     if SOCKETS_OBJECT not in bundle.digests:
         raise InputError(
@@ -85,8 +90,10 @@ def attach(
         bpf_syscall.obj_pin(loaded.program_fd(LISTING), folder / LISTING)
         at = os.open(cgroup, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            for name, kind in PROGRAMS.items():
-                with bpf_syscall.link_create_cgroup(loaded.program_fd(name), at, kind) as link:
+            programs = {name: loaded.program_fd(name) for name in PROGRAMS} | dict(refusing)
+            for name, fd in programs.items():
+                kind = {**PROGRAMS, **CONNECT_PROGRAMS}[name]
+                with bpf_syscall.link_create_cgroup(fd, at, kind) as link:
                     bpf_syscall.obj_pin(link, folder / name)
         except OSError as error:
             raise HostError(f"cannot attach to {cgroup}: {error.strerror}") from error
@@ -123,7 +130,7 @@ def _take_off(folder: Path) -> None:
 def attached(pins: Pins, epoch: int) -> dict[str, tuple[bpf_syscall.ProgInfo, int]]:
     """Program -> the kernel's information, and the id of its cgroup; 0: the cgroup is gone."""
     found = {}
-    for name in PROGRAMS:
+    for name in (*PROGRAMS, *CONNECT_PROGRAMS):
         pin = pins.sockets(epoch) / name
         if not pin.exists():
             continue

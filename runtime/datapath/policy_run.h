@@ -75,7 +75,7 @@ static __always_inline void pc_count(const struct __sk_buff *skb, __u32 rule)
 }
 
 /* Decodes a word. A word that is no verdict, or has an unknown rule, counts as a denial. */
-static __always_inline bool pc_end_allows(const struct __sk_buff *skb, __u32 word, __u32 *rule)
+static __always_inline bool pc_word_allows(__u32 word, __u32 *rule)
 {
 	bool allowed = word & PC_ALLOW;
 
@@ -84,6 +84,13 @@ static __always_inline bool pc_end_allows(const struct __sk_buff *skb, __u32 wor
 		*rule = PC_RULE_FAIL_CLOSED;
 		allowed = false;
 	}
+	return allowed;
+}
+
+static __always_inline bool pc_end_allows(const struct __sk_buff *skb, __u32 word, __u32 *rule)
+{
+	bool allowed = pc_word_allows(word, rule);
+
 	pc_count(skb, *rule);
 	return allowed;
 }
@@ -228,5 +235,9 @@ int pc_policy_run(struct __sk_buff *skb)
 	pc_tell(flow, &decision);
 	return pc_end_of(skb, flow, &decision);
 }
+
+#ifdef PC_CONNECTS
+#include "policy_connect.h"
+#endif
 
 char pc_license[] SEC("license") = "Dual BSD/GPL";

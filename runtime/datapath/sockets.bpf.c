@@ -2,6 +2,7 @@
 /* sockets.bpf.c - cgroup hooks: processes of the node and of its pods reach Services.
  * If an IPv6 socket uses ::ffff:a.b.c.d, the last word is an IPv4 address.
  */
+#include "socket_family.h"
 #include "sockets.h"
 
 #define PC_GO_ON  1
@@ -11,37 +12,6 @@ static __always_inline int pc_socket_refuse(void)
 {
 	bpf_set_retval(PC_REFUSED);
 	return PC_SAY_NO;
-}
-
-static __always_inline bool pc_is_mapped(const struct bpf_sock_addr *ctx)
-{
-	return !ctx->user_ip6[0] && !ctx->user_ip6[1] && ctx->user_ip6[2] == PC_MAPPED;
-}
-
-static __always_inline void pc_get6(const struct bpf_sock_addr *ctx, bool mapped,
-				    struct pc_addr6 *addr)
-{
-	if (mapped) {
-		addr->word[0] = ctx->user_ip6[3];
-		return;
-	}
-	addr->word[0] = ctx->user_ip6[0];
-	addr->word[1] = ctx->user_ip6[1];
-	addr->word[2] = ctx->user_ip6[2];
-	addr->word[3] = ctx->user_ip6[3];
-}
-
-static __always_inline void pc_put6(struct bpf_sock_addr *ctx, bool mapped,
-				    const struct pc_addr6 *addr)
-{
-	if (mapped) {
-		ctx->user_ip6[3] = addr->word[0];
-		return;
-	}
-	ctx->user_ip6[0] = addr->word[0];
-	ctx->user_ip6[1] = addr->word[1];
-	ctx->user_ip6[2] = addr->word[2];
-	ctx->user_ip6[3] = addr->word[3];
 }
 
 static __always_inline int pc_to4(struct bpf_sock_addr *ctx, bool keeps)

@@ -11,9 +11,6 @@
 #include "source_range.h"
 #include <linux/in.h>
 
-#define PC_MAPPED  bpf_htonl(0xffff) /* ::ffff:a.b.c.d */
-#define PC_REFUSED (-111)            /* -ECONNREFUSED */
-
 enum pc_socket_answer { PC_SOCKET_AS_IS, PC_SOCKET_CHANGED, PC_SOCKET_REFUSED };
 
 static __always_inline bool pc_is_loopback(const struct pc_tuple *t)

@@ -8,7 +8,7 @@ becomes one or two lines; `HostError.detail` has the whole log.
 import ctypes
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -72,6 +72,7 @@ def library() -> Any:
         ("bpf_map__name", text, (pointer,)),
         ("bpf_map__pin_path", text, (pointer,)),
         ("bpf_program__fd", ctypes.c_int, (pointer,)),
+        ("bpf_program__set_autoload", ctypes.c_int, (pointer, ctypes.c_bool)),
         ("libbpf_set_print", pointer, (_PRINT,)),
         ("ring_buffer__new", pointer, (ctypes.c_int, SAMPLE, pointer, pointer)),
         ("ring_buffer__poll", ctypes.c_int, (pointer, ctypes.c_int)),
@@ -107,6 +108,17 @@ class Object:
         result = self._lib.bpf_object__load(self._object)
         if result:
             raise _load_error(self._path.name, -result, "".join(_messages))
+
+    def has_program(self, name: str) -> bool:
+        """Whether the object has a program of that name."""
+        return bool(self._lib.bpf_object__find_program_by_name(self._object, name.encode()))
+
+    def leave_out(self, names: Iterable[str]) -> None:
+        """Do not load these programs, as far as the object has them. Before `load`."""
+        for name in names:
+            program = self._lib.bpf_object__find_program_by_name(self._object, name.encode())
+            if program:
+                self._lib.bpf_program__set_autoload(program, False)
 
     def program_fd(self, name: str) -> int:
         """The program's descriptor, valid as long as the object."""

@@ -114,6 +114,7 @@ class Loading:
             resets_revoked=request.resets,
             external_cidrs=at.external_cidrs,
             socket_services=request.socket_services,
+            connect_deny=request.connect_deny,
         )
 
     def _loaded(self, generation: Generation) -> Loaded:

@@ -72,6 +72,8 @@ def _read(request: LoadRequest, note: Warn) -> Given:
     routes = service_route.read(request.service_cidrs, file, request.uplinks, has_host_policy)
     if request.socket_services == "pods" and request.cgroup is None:
         raise InputError("--socket-services pods needs --cgroup DIR")
+    if request.connect_deny and request.socket_services != "pods":
+        raise InputError("--connect-deny needs --socket-services pods")
     if bundle.node not in ("", file.node):
         raise InputError(
             f"{request.bundle}: the bundle is for the node {bundle.node},"

@@ -68,6 +68,8 @@ class LoadRequest:
     """Processes of this cgroup reach Services by their sockets."""
     socket_services: SocketServices = "node"
     """Whose processes: those of this network namespace, or those of the node's pods, too."""
+    connect_deny: bool = False
+    """A pod's connect() that policy denies fails at once."""
     service_cidrs: Sequence[str] = ()
     """Ranges that the host's stack routes to Services, for traffic that no socket hook sees."""
 

@@ -24,6 +24,7 @@ from policyc.runtime.attach import (
     attach,
     hook_programs,
     network,
+    socket_hooks,
     tcx,
 )
 from policyc.runtime.bundle.bundle import (
@@ -252,6 +253,7 @@ class _Live:
         }
         for name, programs in names.items():
             with Object(self.bundle.path / name, self.pins.maps) as loaded:
+                loaded.leave_out(socket_hooks.CONNECT_PROGRAMS)
                 loaded.load()
                 own = dict(_own(fd) for _, fd in loaded.own_maps())
                 titles = {bpf_syscall.map_info(fd).id: each for each, fd in loaded.own_maps()}

@@ -115,9 +115,8 @@ class NodeStatus:
     drops: dict[str, int]  # reason -> packets, for reasons that occurred
     unprotected: tuple[str, ...]  # devices that lack a hook of ours now
     cgroup: str = ""  # its processes reach Services by socket hooks; empty: none
-    socket_pods: int | None = (
-        None  # pods whose sockets those hooks serve, too; None: no such option
-    )
+    socket_pods: int | None = None  # pods that they serve, too; None: no such option
+    connect_deny: bool = False  # a pod's connect() that policy denies fails
     masquerade: LoadedMasquerade | None = None  # SNAT; None: pods keep their address
     host: LoadedHost | None = None  # the node under host policy
     service_cidrs: tuple[str, ...] = ()  # targets of our routes, for processes outside cgroup
@@ -225,6 +224,7 @@ def _status(where: Pins, generation: Generation, word: switch.Word, state: State
         drops=_drops(where, generation),
         unprotected=unprotected,
         cgroup=generation.cgroup,
+        connect_deny=generation.connect_deny,
         socket_pods=_socket_pods(where, generation),
         masquerade=generation.masquerade,
         host=generation.host,

@@ -111,7 +111,8 @@ def _outside(status: NodeStatus) -> str:
 def _whose(status: NodeStatus) -> str:
     if status.socket_pods is None:
         return "the node's own processes"
-    return f"the node's own processes and {counted(status.socket_pods, 'pod')}"
+    denied = ", whose denied connect() fails," if status.connect_deny else ""
+    return f"the node's own processes and {counted(status.socket_pods, 'pod')}{denied}"
 
 
 def _masquerade(how: LoadedMasquerade) -> str:

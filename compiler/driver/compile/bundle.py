@@ -49,6 +49,7 @@ SOCKET_HOOKS = tuple(
     for family in (4, 6)
 )
 POLICY_PROGRAM, POLICY_OBJECT = "pc_policy_run", "policy.bpf.o"
+CONNECT_HOOKS = ("pc_policy_conn4", "pc_policy_conn6")
 
 
 Text = str | bytes
@@ -278,6 +279,7 @@ def _manifest(
             **provenance.options,
             "backend": emitted.target.backend.value,
             "rule_counters": emitted.target.counters.value,
+            **({"connect_hooks": True} if emitted.target.connects else {}),
         },
         "proof": dict(provenance.proof),
         "programs": [
@@ -285,10 +287,16 @@ def _manifest(
             *({"name": name, "object": "sockets.bpf.o"} for name in SOCKET_HOOKS),
             *({"name": name, "object": "xdp.bpf.o"} for name in XDP_PROGRAMS),
             {"name": POLICY_PROGRAM, "object": POLICY_OBJECT},
+            *({"name": name, "object": POLICY_OBJECT} for name in connect_hooks(emitted)),
         ],
         "maps": [_map(seed) for seed in emitted.seeds],
         "files": dict(digests),
     }
+
+
+def connect_hooks(emitted: Emitted) -> tuple[str, ...]:
+    """The hooks at connect() that the policy's object has."""
+    return CONNECT_HOOKS if emitted.target.connects else ()
 
 
 def _map(seed: Seed) -> dict[str, Any]:

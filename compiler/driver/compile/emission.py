@@ -42,4 +42,4 @@ def emit_all(
     if not fits(decision, plan):
         raise InternalError("the lookup plan has no room for the Decision IR")
     seeds = make_seeds(decision, plan, layout.verdicts)
-    return Emitted(layout, emit_c(decision, plan, layout.verdicts), seeds, target)
+    return Emitted(layout, emit_c(decision, plan, layout.verdicts, target.connects), seeds, target)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiler of a bundle: clang on C, or LLVM in this process; and the counters of the program."""
+"""The compiler of a bundle: clang on C, or LLVM in this process; and what its program has."""
 
 from enum import Enum
 from functools import cache as once
@@ -32,10 +32,11 @@ class Backend(Enum):
 
 @dataclass(frozen=True)
 class Target:
-    """The backend, and the counters for each rule."""
+    """The backend, the counters for each rule, and whether there are hooks at connect()."""
 
     backend: Backend = Backend.C
     counters: Counters = Counters.BYTES
+    connects: bool = False
 
     def require(self) -> None:
         """HostError unless the compiler is installed: checked before the work, not after it."""
@@ -77,7 +78,7 @@ class Target:
             return objects.policy_object(c, cache)
         from policyc.backends.llvm import bpf
 
-        text = bpf.policy_text(verdicts, plan, seeds)
+        text = bpf.policy_text(verdicts, plan, seeds, self.connects)
         if cache is None:
             return bpf.compile_text(text)
         key = key_of("llvm object", llvm_release(), text)

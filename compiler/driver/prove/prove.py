@@ -145,7 +145,11 @@ def _target(path: str, manifest: Mapping[str, Any]) -> Target:
     try:
         if not isinstance(options, dict):
             raise ValueError("$.options: expected an object")
-        return Target(Backend(options.get("backend")), Counters(options.get("rule_counters")))
+        return Target(
+            Backend(options.get("backend")),
+            Counters(options.get("rule_counters")),
+            options.get("connect_hooks") is True,
+        )
     except ValueError as failure:
         hint = "compile it again with this release"
         raise _broken(path, f"{MANIFEST}: {failure}", hint) from failure

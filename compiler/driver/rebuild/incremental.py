@@ -225,7 +225,10 @@ def _write(
     classes = {Direction(d): lines for d, lines in values["classes"].items()}
     emitted = Emitted(
         layout,
-        c_of(verdicts, layout.plan, classes, _columns_in_words(record, anew)),
+        c_of(
+            *(verdicts, layout.plan, classes, _columns_in_words(record, anew)),
+            connects=target.connects,
+        ),
         seeds_of(verdicts, layout.plan, record.address_seeds),
         target,
     )

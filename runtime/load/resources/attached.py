@@ -15,7 +15,7 @@ from policyc.runtime.endpoints.local_devices import without_missing
 from policyc.runtime.errors import HostError
 from policyc.runtime.kernel import namespaces
 from policyc.runtime.load.context import Removal
-from policyc.runtime.load.resources.programs import Hooks
+from policyc.runtime.load.resources.programs import Hooks, PolicyProgram
 from policyc.runtime.load.resources.resource import Resource, Transaction
 from policyc.runtime.state import Attachment, Generation
 
@@ -112,7 +112,8 @@ class SocketHooks(Resource):
             self._pods = self._found(generation)
         own = at.given.file.own_addresses
         socket_hooks.attach(
-            *(at.pins, at.word.epoch, at.given.bundle, cgroup), own, self._pods, work.undo
+            *(at.pins, at.word.epoch, at.given.bundle, cgroup),
+            *(own, self._pods, self.others[PolicyProgram].refusing, work.undo),
         )
 
     def _found(self, generation: Generation) -> Mapping[int, tuple[Address, ...]]:

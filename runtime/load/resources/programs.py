@@ -6,6 +6,7 @@ import struct
 from policyc.runtime.attach import hook_programs, network, socket_hooks
 from policyc.runtime.attach.hook_programs import HookPrograms
 from policyc.runtime.bundle.bundle import POLICY_OBJECT
+from policyc.runtime.errors import InputError
 from policyc.runtime.kernel import bpf_syscall, clock, pins
 from policyc.runtime.kernel.libbpf import Object
 from policyc.runtime.load.context import Removal
@@ -15,6 +16,7 @@ from policyc.runtime.policy import revoked
 from policyc.runtime.state import Generation
 
 POLICY_PROGRAM = "pc_policy_run"
+_CONNECT_EPOCH = "pc_connect_epoch"
 
 
 class Folders(Resource):
@@ -86,7 +88,20 @@ class PolicyProgram(Resource):
         at = self.context
         path = at.given.bundle.path / POLICY_OBJECT
         self.program = work.held.enter_context(Object(path, at.pins.maps))
+        if not at.request.connect_deny:
+            self.program.leave_out(socket_hooks.CONNECT_PROGRAMS)
+        elif not all(map(self.program.has_program, socket_hooks.CONNECT_PROGRAMS)):
+            raise InputError(
+                f"{at.given.bundle.path}: the bundle has no hooks that refuse a connect()",
+                "compile it again with --connect-hooks",
+            )
         self.program.load()
+
+    @property
+    def refusing(self) -> dict[str, int]:
+        """The programs that refuse a connect() which policy denies, if the load asks for them."""
+        names = socket_hooks.CONNECT_PROGRAMS if self.context.request.connect_deny else ()
+        return {name: self.program.program_fd(name) for name in names}
 
     def write(self, generation: Generation, work: Transaction) -> None:
         """Pin it with its maps, and fill its slot.
@@ -95,6 +110,9 @@ class PolicyProgram(Resource):
         zeroed word names, so its hooks reach the program as soon as they are attached.
         """
         self._pin(generation.epoch, work)
+        if self.context.request.connect_deny:
+            epoch = struct.pack("=I", generation.epoch)
+            bpf_syscall.map_update(self.program.map_fd(_CONNECT_EPOCH), bytes(4), epoch)
         self._fill_slot(generation.slot, work)
         with Clock(self.context.pins) as rate:
             rate.set_rate(clock.ticks_per_second())

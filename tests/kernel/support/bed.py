@@ -10,7 +10,7 @@ are not the bed's, is loaded as ever. test_bed.py compares a bed that was used w
 import hashlib
 import mmap
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,6 +50,9 @@ class Lent:
 
     def load(self) -> None:
         """It is."""
+
+    def leave_out(self, names: Iterable[str]) -> None:
+        """It has none of them."""
 
     def close(self) -> None:
         """The bed has it on."""

@@ -115,6 +115,8 @@ class Socketed:
     folder: Path
     cgroup: Path
     whose: SocketServices = "node"
+    connect_deny: bool = False
+    bundle: str = "bundle"
 
     @property
     def node(self) -> LabNode:
@@ -134,17 +136,19 @@ class Socketed:
 
     def load_at(self, cgroup: Path | None, services: Sequence[JsonValue] | None = None) -> None:
         folder, node, whose = self.folder, self.node, self.whose
+        bundle, connect_deny = folder / self.bundle, self.connect_deny
 
         def work() -> None:
             load(
                 LoadRequest(
-                    bundle=folder / "bundle",
+                    bundle=bundle,
                     endpoints=folder / "endpoints.json",
                     bpffs=node.bpffs,
                     state_root=folder / "state",
                     services=services,
                     cgroup=cgroup,
                     socket_services=whose if cgroup else "node",
+                    connect_deny=connect_deny,
                 )
             )
 
@@ -190,9 +194,10 @@ def socket_lab(
     backend: str,
     pods: Sequence[LabEndpoint] = SERVERS,
     whose: SocketServices = "node",
+    options: Sequence[str] = (),
 ) -> Iterator[Socketed]:
     """The lab with these pods; those of `SERVERS` answer at `TARGET`."""
-    compiled(folder, policy, "--backend", backend)
+    compiled(folder, policy, "--backend", backend, *options)
     with ExitStack() as owned:
         cgroup = Path(tempfile.mkdtemp(prefix="policyc-test-", dir=CGROUPS))
         owned.callback(cgroup.rmdir)
