@@ -80,6 +80,10 @@ def make_seeds(
     return seeds_of(verdicts or verdicts_of(decision, ids), plan, addresses)
 
 
+CONNECT_SEED = Seed("pc_connect_epoch", "hash", 1, ("is_own",), b"", 4)
+"""The map of the hooks at connect()."""
+
+
 def seeds_of(
     verdicts: Verdicts, plan: LookupPlan, addresses: Mapping[Direction, Sequence[Seed]]
 ) -> tuple[Seed, ...]:

@@ -13,9 +13,9 @@
 #define PC_CONNECT_GO_ON   1
 #define PC_CONNECT_REFUSED 0 /* EPERM, unless another error is set */
 
-/* The epoch of the generation. Hooks of another generation refuse nothing. */
+/* The epoch of the generation -> 1. Hooks of another generation refuse nothing. */
 struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, __u32);
@@ -51,8 +51,7 @@ static __always_inline bool pc_connect_flow(struct bpf_sock_addr *ctx, struct pc
 					    __u8 family, const struct pc_addr6 *to)
 {
 	struct pc_socket_client client = {};
-	__u32 zero = 0, state;
-	const __u32 *own = bpf_map_lookup_elem(&pc_connect_epoch, &zero);
+	__u32 state;
 
 	if (!pc_socket_client_of(ctx, family, &client) || client.is_node ||
 	    !pc_is_remote(to, family))
@@ -60,7 +59,7 @@ static __always_inline bool pc_connect_flow(struct bpf_sock_addr *ctx, struct pc
 	if (ctx->protocol != IPPROTO_TCP && (ctx->protocol != IPPROTO_UDP || ctx->sk->src_port))
 		return false;
 	state = pc_generation(flow);
-	if (!own || *own != flow->epoch)
+	if (!bpf_map_lookup_elem(&pc_connect_epoch, &flow->epoch))
 		return false;
 	flow->tuple = (struct pc_tuple){
 	    .saddr = client.addr,

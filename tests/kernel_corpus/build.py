@@ -78,7 +78,8 @@ def _of(case: CorpusCase) -> str:
     """A digest of everything that the bundle depends on."""
     asked = case.diagrams and case.diagrams.value
     text = json.dumps(
-        [case.policies, case.cluster, case.counters, case.node, asked], sort_keys=True
+        [case.policies, case.cluster, case.counters, case.node, case.connects, asked],
+        sort_keys=True,
     )
     if case.name in ASKED:
         text += Path(flows.__file__).read_text()
@@ -106,7 +107,7 @@ def _build_one(case: CorpusCase, folder: Path) -> None:
     record: dict[str, Any] = {"of": _of(case), "what": case.what, "refused": ""}
     try:
         for suffix, backend in BACKENDS.items():
-            made_for = Target(backend, Counters(case.counters))
+            made_for = Target(backend, Counters(case.counters), case.connects)
             emitted = emit_all(decided.decision, Budgets(diagrams=case.diagrams), made_for)
             provenance = Provenance((), {}, {}, node=case.node)
             texts = node_texts(decided.decision)

@@ -16,7 +16,8 @@ class CorpusCase:
     """`cluster` empty: without a cluster snapshot. `name` is that of a folder with its bundles.
 
     `counters` is what is counted for each rule (none, packets, bytes), `node` the node that the bundles
-    are for, "" for every node. `diagrams` asks for a layout of long diagrams that would not be chosen.
+    are for, "" for every node. `connects` adds the hooks at connect(). `diagrams` asks for a layout of
+    long diagrams that would not be chosen.
     """
 
     name: str
@@ -25,4 +26,5 @@ class CorpusCase:
     cluster: Objects = ()
     counters: str = "bytes"
     node: str = ""
+    connects: bool = False
     diagrams: DiagramLayout | None = None

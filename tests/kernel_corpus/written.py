@@ -117,6 +117,15 @@ def variant_cases() -> tuple[CorpusCase, ...]:
             counters="packets",
         ),
         replace(whole, name="node-n1", what="for the pods of one node", node="n1"),
+        *(
+            replace(
+                each,
+                name=f"connect-hooks-{at}",
+                what=f"as {each.name}, with hooks at connect()",
+                connects=True,
+            )
+            for at, each in enumerate(together_cases(), 1)
+        ),
     )
 
 

@@ -37,11 +37,20 @@ def layout_faults(program: BpfObject, hooks: BpfObject) -> Iterator[str]:
             yield f"{each.kind.name.lower()} {each.name} is not that of the hooks"
 
 
-def map_faults(program: BpfObject, hooks: BpfObject, own: Iterable[LoadedMap]) -> Iterator[str]:
-    """Each map that is neither shared as the hooks declare it, nor one of the generation's own."""
+def map_faults(
+    program: BpfObject,
+    hooks: BpfObject,
+    own: Iterable[LoadedMap],
+    sockets: BpfObject | None = None,
+) -> Iterator[str]:
+    """Each map that is neither shared as the hooks declare it, nor one of the generation's own.
+
+    `sockets` are the hooks at sockets, whose maps a program with hooks at connect() shares, too.
+    """
     known = {each.name: each for each in own}
+    theirs = {**(sockets.maps if sockets else {}), **hooks.maps}
     for name, found in program.maps.items():
-        shared = hooks.maps.get(name)
+        shared = theirs.get(name)
         if name in known:
             if found.pinning or not _is_declared(found, known[name]):
                 yield f"the map {name} is not as the manifest has it"

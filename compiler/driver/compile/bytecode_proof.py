@@ -45,6 +45,8 @@ ASSUMPTIONS = (
     "the named solvers are correct",
 )
 """The assumptions of the proof: docs/assurance.md has a row for each."""
+CONNECT_ASSUMPTION = "hooks at connect() refuse only what the policy program denies (compared with the hooks at devices)"
+"""One more, for a program that has them."""
 _SOLVER_PACKAGES = {
     Choice.Z3: ("z3-solver",),
     Choice.BITWUZLA: ("bitwuzla",),
@@ -65,6 +67,8 @@ class ProvedGeneration:
     object: bytes
     hooks: bytes
     maps: tuple[LoadedMap, ...]
+    sockets: bytes = b""
+    """The hooks at sockets, where the object has hooks at connect(), which share their maps."""
 
 
 def solvers_of(choice: Choice) -> tuple[tuple[str, str], ...]:
@@ -146,7 +150,8 @@ def _code(
 def _code_anew(given: ProvedGeneration, data: DataLemma, solver: Choice) -> ProvedPart:
     try:
         program, hooks = read_object(given.object), read_object(given.hooks)
-        apart = (*layout_faults(program, hooks), *map_faults(program, hooks, given.maps))
+        sockets = read_object(given.sockets) if given.sockets else None
+        apart = (*layout_faults(program, hooks), *map_faults(program, hooks, given.maps, sockets))
         if apart:  # the program would be read with layouts other than the hooks'
             return _part(CODE, ProofStatus.REFUTED, tuple(_first(apart)))
         runs = run_policy(program)
@@ -184,7 +189,7 @@ def _key(given: ProvedGeneration, data: DataLemma, solver: Choice) -> str:
     said = json.dumps(solvers_of(solver))
     codes = repr(sorted(data.codes.items()))
     maps = repr([replace(each, seed=b"") for each in given.maps])
-    shared = given.hooks, maps
+    shared = given.hooks, given.sockets, maps
     return key_of(
         "code lemma", code, said, given.object, *shared, repr(_read_by_code(given.plan)), codes
     )

@@ -4,7 +4,7 @@
 from policyc.backends.ebpf_c.emit import emit_c
 from policyc.backends.ebpf_c.frames import MEASURED, Budgets
 from policyc.backends.ebpf_c.layout import Layout, explained_layout
-from policyc.backends.ebpf_c.seeds import Seed, make_seeds
+from policyc.backends.ebpf_c.seeds import CONNECT_SEED, Seed, make_seeds
 from policyc.compiler.driver.compile.target import (
     DEFAULT_TARGET,
     Target,
@@ -41,5 +41,10 @@ def emit_all(
     plan = layout.plan
     if not fits(decision, plan):
         raise InternalError("the lookup plan has no room for the Decision IR")
-    seeds = make_seeds(decision, plan, layout.verdicts)
+    seeds = (*make_seeds(decision, plan, layout.verdicts), *connect_seeds(target))
     return Emitted(layout, emit_c(decision, plan, layout.verdicts, target.connects), seeds, target)
+
+
+def connect_seeds(target: Target) -> tuple[Seed, ...]:
+    """The maps of the hooks at connect(), if the program has them."""
+    return (CONNECT_SEED,) if target.connects else ()

@@ -19,13 +19,14 @@ from policyc.compiler.driver.compile.bundle import (
 )
 from policyc.compiler.driver.compile.bytecode_proof import (
     ASSUMPTIONS,
+    CONNECT_ASSUMPTION,
     ProvedGeneration,
     prove_generation,
     solvers_of,
 )
 from policyc.compiler.driver.compile.emission import Emitted
 from policyc.compiler.driver.compile.json_lines import json_text
-from policyc.compiler.driver.compile.target import HOOKS
+from policyc.compiler.driver.compile.target import HOOKS, SOCKETS
 from policyc.ir.decision import DecisionIR
 from policyc.ir.errors import HostError, InternalError
 from policyc.ir.results.prove import ProofStatus, ProvedPart
@@ -41,6 +42,7 @@ def proof_text(
     files: Mapping[str, Data],
     solvers: Iterable[tuple[str, str]],
     universe: str,
+    connects: bool = False,
 ) -> str:
     """The file's text. `files` are those that were proved or that the proof reads, by name."""
     value: dict[str, Any] = {
@@ -51,7 +53,7 @@ def proof_text(
         ],
         "of": {name: hashlib.sha256(files[name]).hexdigest() for name in sorted(files)},
         "solvers": [{"name": name, "version": version} for name, version in solvers],
-        "assumptions": list(ASSUMPTIONS),
+        "assumptions": [*ASSUMPTIONS, *([CONNECT_ASSUMPTION] if connects else [])],
     }
     return json_text(value)
 
@@ -70,11 +72,14 @@ class BundleProver:
         maps = tuple(map(as_loaded, emitted.seeds))
         program = bytes(files[POLICY_OBJECT])
         hooks = bytes(files[HOOKS])
-        given = ProvedGeneration(self.decision, emitted.plan, program, hooks, maps)
+        sockets = bytes(files[SOCKETS]) if emitted.target.connects else b""
+        given = ProvedGeneration(self.decision, emitted.plan, program, hooks, maps, sockets)
         parts = prove_generation(given, self.solver, self.cache)
         demand(parts)
         named = {name: data for name, data in files.items() if is_proved_of(name)}
-        return proof_text(parts, named, solvers_of(self.solver), self.universe)
+        return proof_text(
+            parts, named, solvers_of(self.solver), self.universe, emitted.target.connects
+        )
 
 
 def as_loaded(seed: Seed) -> LoadedMap:

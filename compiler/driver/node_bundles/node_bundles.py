@@ -62,7 +62,6 @@ from policyc.compiler.driver.compile.target import (
     DEFAULT_TARGET,
     Target,
 )
-from policyc.compiler.driver.compile.target import HOOKS as HOOKS_OBJECT
 from policyc.compiler.driver.node_bundles.node_store import (
     NodeBundle,
     NodeStore,
@@ -259,8 +258,9 @@ def _node_files(work: NodeWork, node: str) -> tuple[dict[str, Data], NodeBundle]
 
         universe = str(work.provenance.proof["universe"])
         prover = BundleProver(part, universe, work.proving, work.cache)
-        hooks = work.target.node_objects(work.cache)[HOOKS_OBJECT]
-        files[PROOF_FILE] = prover(emitted, {**files, HOOKS_OBJECT: hooks}).encode()
+        files[PROOF_FILE] = prover(
+            emitted, {**files, **work.target.node_objects(work.cache)}
+        ).encode()
     digests = {**work.shared, **{name: digest(data) for name, data in files.items()}}
     its_provenance = replace(work.provenance, node=node)
     files[MANIFEST] = manifest_file(digests, emitted, its_provenance, work.release)

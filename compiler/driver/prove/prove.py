@@ -32,6 +32,7 @@ from policyc.compiler.driver.compile.bundle import (
 )
 from policyc.compiler.driver.compile.bytecode_proof import (
     ASSUMPTIONS,
+    CONNECT_ASSUMPTION,
     ProvedGeneration,
     prove_generation,
     solvers_of,
@@ -60,6 +61,7 @@ from policyc.compiler.driver.compile.target import (
     Backend,
     Target,
 )
+from policyc.compiler.driver.compile.target import SOCKETS as SOCKETS_OBJECT
 from policyc.compiler.driver.installed import release_of
 from policyc.ir.counts import cluster_words
 from policyc.ir.errors import HostError, InputError
@@ -172,6 +174,7 @@ def prove_bundle(
         given.files[POLICY_OBJECT],
         given.files[HOOKS_OBJECT],
         tuple(_loaded_maps(given)),
+        given.files[SOCKETS_OBJECT] if given.emitted.target.connects else b"",
     )
     parts += prove_generation(generation, solver, cache)
     if cache is not None:
@@ -181,7 +184,7 @@ def prove_bundle(
         _universe(given.ready),
         tuple(parts),
         tuple(dict.fromkeys((*solvers_of(Choice.Z3), *solvers_of(solver)))),
-        ASSUMPTIONS,
+        (*ASSUMPTIONS, *([CONNECT_ASSUMPTION] if given.emitted.target.connects else [])),
     )
 
 

@@ -25,7 +25,7 @@ from policyc.compiler.driver.compile.bundle import (
     proof_json,
     write_bundle,
 )
-from policyc.compiler.driver.compile.emission import Emitted
+from policyc.compiler.driver.compile.emission import Emitted, connect_seeds
 from policyc.compiler.driver.compile.inputs import (
     Inputs,
     context_of,
@@ -229,7 +229,7 @@ def _write(
             *(verdicts, layout.plan, classes, _columns_in_words(record, anew)),
             connects=target.connects,
         ),
-        seeds_of(verdicts, layout.plan, record.address_seeds),
+        (*seeds_of(verdicts, layout.plan, record.address_seeds), *connect_seeds(target)),
         target,
     )
     files = texts.files

@@ -11,6 +11,7 @@ from policyc.runtime.kernel import bpf_syscall, clock, pins
 from policyc.runtime.kernel.libbpf import Object
 from policyc.runtime.load.context import Removal
 from policyc.runtime.load.resources.resource import Resource, Transaction
+from policyc.runtime.maps.pinned_map import PRESENT
 from policyc.runtime.maps.settings import AnswerMac, Clock
 from policyc.runtime.policy import revoked
 from policyc.runtime.state import Generation
@@ -112,7 +113,7 @@ class PolicyProgram(Resource):
         self._pin(generation.epoch, work)
         if self.context.request.connect_deny:
             epoch = struct.pack("=I", generation.epoch)
-            bpf_syscall.map_update(self.program.map_fd(_CONNECT_EPOCH), bytes(4), epoch)
+            bpf_syscall.map_update(self.program.map_fd(_CONNECT_EPOCH), epoch, PRESENT)
         self._fill_slot(generation.slot, work)
         with Clock(self.context.pins) as rate:
             rate.set_rate(clock.ticks_per_second())

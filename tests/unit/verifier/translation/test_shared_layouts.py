@@ -10,6 +10,7 @@ from policyc.compiler.driver.compile import objects
 from policyc.compiler.driver.compile.proof_file import as_loaded
 from policyc.compiler.driver.compile.target import (
     HOOKS,
+    SOCKETS,
     Backend,
     Target,
 )
@@ -37,6 +38,15 @@ def faults(program: BpfObject, name: str = CASE) -> Iterator[str]:
 @pytest.mark.parametrize("name", [CASE, "too-many-pairs", "counters-none", "extended-actions"])
 def test_compiled_layouts_agree(name: str, backend: Backend) -> None:
     assert list(faults(read_object(made(name, backend).object), name)) == []
+
+
+def test_a_program_with_hooks_at_connect_shares_maps_with_those_at_sockets() -> None:
+    case = made("connect-hooks-1", Backend.LLVM)
+    program, own = read_object(case.object), [*map(as_loaded, case.emitted.seeds)]
+    sockets = read_object(Target(Backend.C).node_objects(None)[SOCKETS])
+    assert list(map_faults(program, hooks(), own, sockets)) == []
+    alone = list(map_faults(program, hooks(), own))
+    assert "the map pc_socket_pods belongs to no object" in alone
 
 
 WRONG = {
