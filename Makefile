@@ -55,13 +55,12 @@ test test-all: APT_PACKAGES += curl iperf3 bind9-dnsutils iputils-ping tracerout
 check: install lint ## what needs neither root nor BPF, for a first change: lint, unit and golden tests (two minutes)
 	@$(BIN)/pytest $(PYTEST_WORKERS) -m "not slow and not thorough and not kernel" tests/unit tests/golden $(PYTEST_FLAGS)
 
-# Lint beside one process that compiles the tests: otherwise every worker compiles them.
-test: install ## lint, then every test that is not marked slow
-	@$(MAKE) --no-print-directory lint & linting=$$!; \
-	$(BIN)/pytest --collect-only -qq >/dev/null || true; wait $$linting
+# One process compiles the tests first: otherwise every worker compiles them.
+test: install ## every test that is not marked slow; lint is one of them
+	@$(BIN)/pytest --collect-only -qq >/dev/null || true
 	@timeout --signal=INT --kill-after=60 $(TEST_SECONDS) $(BIN)/pytest $(PYTEST_WORKERS) -m "not slow" $(PYTEST_FLAGS)
 
-test-all: install lint ## lint, then every test, and every property on all its examples
+test-all: install ## every test, and every property on all its examples
 	@POLICYC_TESTS_AT_LENGTH=1 $(BIN)/pytest $(PYTEST_WORKERS) $(PYTEST_FLAGS)
 
 test-kernels: install ## every bundle of the corpus loaded on this kernel, 6.1 and 6.12, within its bounds (minutes)

@@ -45,8 +45,9 @@ from tests.kernel.support.table_policy import (
     NamePlacer,
     tcp_port,
 )
+from tests.slices import at_length
 
-pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
+pytestmark = [pytest.mark.kernel, *at_length(pytest.mark.fresh)]
 
 
 def _pins(node: NodeUnderTest) -> list[str]:
@@ -84,6 +85,7 @@ def test_status_shows_the_loaded_bundle(node: NodeUnderTest) -> None:
     assert found.to_json()["schema"] == "policyc.dev/node-status/v1"
 
 
+@pytest.mark.fresh
 def test_a_second_load_replaces_the_first(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "b", tcp_port(80)))
     pins = _pins(node)

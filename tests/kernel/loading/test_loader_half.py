@@ -28,8 +28,9 @@ from tests.kernel.support.packets import (
 )
 from tests.kernel.support.table_policy import tcp_port
 from tests.property.length import AT_LENGTH
+from tests.slices import at_length
 
-pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
+pytestmark = [pytest.mark.kernel, *at_length(pytest.mark.fresh)]
 CORE = (
     "pc_state",
     "pc_policy",
@@ -75,6 +76,7 @@ def test_the_next_command_repairs_a_first_load_killed_at_its_switch(
     _is_said_and_mended(node, then)
 
 
+@pytest.mark.fresh
 @mended
 def test_the_next_command_repairs_a_load_killed_between_two_hooks(
     node: NodeUnderTest, variant: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, then: str

@@ -124,6 +124,7 @@ class OnANode:
         self.lab.__exit__(*failure)
 
 
+@pytest.mark.fresh
 def test_a_loaded_bundle_is_attested(running: Running, capfd: pytest.CaptureFixture[str]) -> None:
     assert running.attest(capfd) == (0, [])
     assert running.load("--forwarding", "stack") == 0
