@@ -59,7 +59,7 @@ OF_CONNECT = (
 )
 """Maps that only the hooks at connect() use (datapath/policy_connect.h)."""
 _CONNECT = ("pc_policy_conn4", "pc_policy_conn6")
-_CONNECT_FUNCTIONS = (*_CONNECT, "pc_connect_is_denied", "pc_endpoint_at", "pc_has_address")
+_CONNECT_FUNCTIONS = (*_CONNECT, "pc_endpoint_at", "pc_has_address")
 _POINTER = "!DIDerivedType(tag: DW_TAG_pointer_type, "
 _POINTED_TO = re.compile(
     r'^!(\d+) = .*!DICompositeType\(tag: DW_TAG_structure_type, name: "(?:bpf_flow_keys|bpf_sock)"',

@@ -104,13 +104,14 @@ static __always_inline bool pc_connect_ends_deny(const struct pc_flow *flow,
 }
 
 /* Whether the policy denies the flow; then it is counted and reported. One copy for both families.
+ * Not global: 6.1 takes no field of a global function's argument as a map's key.
  */
-__noinline int pc_connect_is_denied(struct pc_flow *flow)
+static __noinline bool pc_connect_is_denied(struct pc_flow *flow)
 {
 	struct pc_decision decision = {};
 	__u32 rule;
 
-	if (!flow || !pc_connect_ends_deny(flow, &decision))
+	if (!pc_connect_ends_deny(flow, &decision))
 		return false;
 	rule = decision.ingress_rule ? decision.ingress_rule : decision.egress_rule;
 	pc_connect_count(rule);
