@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 
+from policyc.compiler.cli.main import run
 from policyc.runtime.attach import socket_hooks
 from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.kernel import namespaces
@@ -282,3 +283,33 @@ def test_an_endpoint_by_the_maglev_table(node: Socketed) -> None:
     for end in ("shop/client", ""):
         found = node.process(lambda: {ask("IPv4", "TCP", VIP)[0] for _ in range(60)}, end=end)
         assert found == {"web", "cart"}
+
+
+@ways
+def test_internal_traffic_policy_local_gives_endpoints_of_this_node(
+    node: Socketed, way: str
+) -> None:
+    given = served("web", "cart", internalTrafficPolicy="Local")
+    for each in given[1:]:
+        assert isinstance(each.raw, dict)
+        for endpoint, at in zip(each.raw["endpoints"], (node.node.name, "elsewhere"), strict=True):
+            endpoint["nodeName"] = at
+    node.load(given)
+    found = node.process(lambda: {ask(way, "TCP", VIP)[0] for _ in range(20)}, end="shop/client")
+    assert found == {"web"}
+
+
+def test_the_command_loads_and_shows_the_option(
+    node: Socketed, capfd: pytest.CaptureFixture[str]
+) -> None:
+    at = ["--bpffs", str(node.node.bpffs)]
+    given = ["--endpoints", str(node.folder / "endpoints.json"), "--cgroup", str(node.cgroup)]
+    loading = ["node", "load", str(node.folder / "bundle"), *given, *at]
+
+    def work() -> list[int]:
+        found = [run([*loading, "--socket-services", "pods"]), run(["node", "status", *at])]
+        return [*found, run(["node", "unload", *at])]
+
+    assert node.node.run_in(work) == [0, 0, 0]
+    shown = capfd.readouterr().out
+    assert f"Services at connect(): the node's own processes and 4 pods in {node.cgroup}" in shown
