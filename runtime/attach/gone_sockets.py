@@ -6,17 +6,17 @@ Service. The kernel keeps, with each socket, the endpoint that it was given. A p
 whose endpoint is gone (datapath/sockets.bpf.c), and sock_diag ends them.
 """
 
-import errno
 from collections import defaultdict
 from functools import partial
 from pathlib import Path
 
 from policyc.runtime import switch
 from policyc.runtime.attach.socket_hooks import LISTING
+from policyc.runtime.counts import counted
 from policyc.runtime.kernel import bpf_syscall, namespaces, sock_diag
 from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.maps.sockets import SocketServices
-from policyc.runtime.state import Warn
+from policyc.runtime.state import Warn, unheard
 
 _PASSES = 2
 """A socket that had its endpoint and was not connecting yet is there in the second one."""
@@ -33,11 +33,11 @@ def end(pins: Pins, epoch: int, warn: Warn) -> int:
         return 0
     switch.wait_for_readers()  # until no hook at connect() uses what was removed
     ended = 0
-    for _ in range(_PASSES):
+    for left in reversed(range(_PASSES)):
         by_network = _listed(pins, program)
         if not by_network:
             break
-        ended += _end_all(by_network, warn)
+        ended += _end_all(by_network, unheard if left else warn)
     return ended
 
 
@@ -57,17 +57,15 @@ def _end_all(by_network: dict[int, set[tuple[int, int]]], warn: Warn) -> int:
         for cookie, namespace in namespaces.by_cookie(list(by_network)):
             work = partial(sock_diag.end, by_network.pop(cookie))
             ended += namespaces.run_in(namespace, work)
-    except OSError as error:
-        if error.errno not in (errno.EOPNOTSUPP, errno.ENOENT, errno.EINVAL):
-            raise
+    except OSError as error:  # the new Services are in force: no reason to fail
         warn(
-            f"{n_all - ended} connections to removed endpoints go on: this kernel cannot end "
-            f"sockets ({error.strerror})"
+            f"cannot end {counted(n_all - ended, 'connection')} of sockets to removed endpoints: "
+            f"the kernel does not end sockets ({error.strerror})"
         )
         return ended
     if left := sum(map(len, by_network.values())):
         warn(
-            f"{left} connections to removed endpoints go on: no process and no mount shows their "
-            f"network namespace"
+            f"cannot end {counted(left, 'connection')} of sockets to removed endpoints: no process "
+            f"and no mount shows their network namespace"
         )
     return ended

@@ -79,8 +79,8 @@ def cookies_of(ids: Iterable[int]) -> dict[int, int]:
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW) as opened:
         for namespace in all_open() if wanted else ():
             number = _id_of(opened, namespace)
-            if number in wanted:
-                found[number] = run_in(namespace, cookie)
+            if number in wanted and (inside := _cookie_in(namespace)):
+                found[number] = inside
             if len(found) == len(wanted):
                 break
     return found
@@ -93,12 +93,20 @@ def by_cookie(cookies: Iterable[int]) -> Iterator[tuple[int, int]]:
     """
     wanted = set(cookies)
     for namespace in all_open() if wanted else ():
-        number = run_in(namespace, cookie)
+        number = _cookie_in(namespace)
         if number in wanted:
             wanted.remove(number)
             yield number, namespace
         if not wanted:
             return
+
+
+def _cookie_in(namespace: int) -> int:
+    """The cookie of a namespace; 0 if this process may not enter it."""
+    try:
+        return run_in(namespace, cookie)
+    except PermissionError:
+        return 0
 
 
 def _id_of(opened: socket.socket, namespace: int) -> int:

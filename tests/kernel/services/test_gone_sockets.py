@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pytest
 
 from policyc.runtime.bundle.json_value import JsonValue
-from policyc.runtime.kernel import namespaces
+from policyc.runtime.kernel import namespaces, sock_diag
 from tests.kernel.support.arrival import WAITS
 from tests.kernel.support.service_yaml import PORT, VIP
 from tests.kernel.support.socket_lab import (
@@ -242,3 +242,27 @@ def test_an_old_connection_ends_however_many_came_after_it(
 def test_a_removed_service_ends_its_connections(node: Socketed, servers: Servers) -> None:
     node.load(silent("web"))
     assert outcome(node, "shop/client", "TCP", lambda: node.services([])) == "ECONNABORTED"
+
+
+def test_a_connection_that_cannot_be_ended_is_warned_of_once(
+    node: Socketed, servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel refuses, or no namespace is found. The Services are in force all the same."""
+    node.load(silent("web"))
+    said: list[list[str]] = []
+
+    def refused(_sockets: object) -> int:
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    def change() -> None:
+        for name, stand_in in (("end", refused), ("by_cookie", lambda _cookies: iter(()))):
+            module = sock_diag if name == "end" else namespaces
+            with monkeypatch.context() as patched:
+                patched.setattr(module, name, stand_in)
+                said.append(node.warnings_of(silent("cart")))
+
+    found = outcome(node, "shop/client", "TCP", change, lambda: servers.answer("web", "TCP"))
+    assert found == "data"
+    (refusal,), (lost,) = said
+    assert "cannot end 1 connection of sockets to removed endpoints: the kernel does not" in refusal
+    assert "no process and no mount shows" in lost

@@ -155,12 +155,19 @@ class Socketed:
         node.run_in(work)
 
     def services(self, given: Sequence[JsonValue]) -> None:
+        self.warnings_of(given)
+
+    def warnings_of(self, given: Sequence[JsonValue]) -> list[str]:
+        """Replace the Services; what the change warned of."""
         folder, node = self.folder, self.node
 
-        def work() -> None:
-            update_services(given, bpffs=node.bpffs, state_root=folder / "state")
+        def work() -> list[str]:
+            found: list[str] = []
+            state = folder / "state"
+            update_services(given, bpffs=node.bpffs, state_root=state, warn=found.append)
+            return found
 
-        node.run_in(work)
+        return node.run_in(work)
 
     def process(self, work: Callable[[], T], inside: bool = True, end: str = "") -> T:
         """In a process of the node, or of another end; in the cgroup or not."""
