@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Maps of the hooks at sockets (datapath/socket_client.h, socket_peers.h)."""
 
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -21,7 +22,11 @@ class SocketHost(SingleEntry):
 
     def set_host(self, cookie: int, addresses: Iterable[Address], undo: Undo) -> None:
         """The namespace's cookie, and the node's addresses: the first of each family counts."""
-        self.set(self.value.pack(cookie=cookie, **_by_family(addresses)), undo)
+        self.set(self.value_of(cookie, addresses), undo)
+
+    def value_of(self, cookie: int, addresses: Iterable[Address]) -> bytes:
+        """The value for a namespace."""
+        return self.value.pack(cookie=cookie, **_by_family(addresses))
 
 
 class SocketPods(PinnedMap):
@@ -32,8 +37,16 @@ class SocketPods(PinnedMap):
     def add(self, pods: Mapping[int, Iterable[Address]], undo: Undo) -> None:
         """Pods by cookie; those that are there stay."""
         for cookie, addresses in pods.items():
-            value = self.value.pack(**_by_family(addresses))
-            self.replace(self.number_key(cookie), value, undo)
+            self.replace(self.number_key(cookie), self.value_of(addresses), undo)
+
+    def value_of(self, addresses: Iterable[Address]) -> bytes:
+        """The value for a pod."""
+        return self.value.pack(**_by_family(addresses))
+
+    @staticmethod
+    def number_of(key: bytes) -> int:
+        """The inverse of `number_key`."""
+        return int.from_bytes(key, sys.byteorder)
 
     def keep_only(self, cookies: Iterable[int]) -> None:
         """Remove all other pods."""

@@ -9,7 +9,7 @@ numbers of endpoints, which are arbitrary, and the load's options (`--forwarding
 """
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from ipaddress import ip_address
@@ -24,12 +24,10 @@ from policyc.runtime.attach import (
     attach,
     hook_programs,
     network,
-    socket_hooks,
     tcx,
 )
 from policyc.runtime.bundle.bundle import (
     HOOKS_OBJECT,
-    POLICY_OBJECT,
     Bundle,
     read_bundle,
 )
@@ -50,7 +48,6 @@ from policyc.runtime.kernel import (
     host,
 )
 from policyc.runtime.kernel.btf import Btf
-from policyc.runtime.kernel.libbpf import Object
 from policyc.runtime.kernel.pins import (
     DEFAULT_ROOT,
     Pins,
@@ -63,6 +60,8 @@ from policyc.runtime.observe.attested_maps import (
     foreign,
     images_of,
 )
+from policyc.runtime.observe.attested_programs import POLICY_PROGRAM, Programs
+from policyc.runtime.observe.attested_sockets import socket_faults
 from policyc.runtime.policy import (
     host_policy,
     revoked,
@@ -72,8 +71,6 @@ from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
 from policyc.runtime.state import Attachment, Generation, LoadedEndpoint, StateDir
 
 SCHEMA = "policyc.dev/attest-result/v1"
-POLICY_PROGRAM = "pc_policy_run"
-_READ_ONLY = 1 << 7  # BPF_F_RDONLY_PROG of <linux/bpf.h>
 MOST_FAULTS = 20
 """How many differences of a part are named; the others are counted."""
 
@@ -112,7 +109,7 @@ LEFT_OUT = (
     "load",
     "conntrack and fragment entries: an entry admits its packets, whichever process wrote it",
     "counters, events, rate limits, scratch maps",
-    "socket hooks, XDP, other programs on the same devices, programs that replace functions of "
+    "XDP, other programs on the same devices and cgroups, programs that replace functions of "
     "policyc's programs",
     "the list of uplinks and the way hooks are attached: the record of the load is trusted",
 )
@@ -156,63 +153,6 @@ def attest(
         return Attested(str(bundle_path), bundle.digest, word.epoch, parts, LEFT_OUT)
 
 
-_Own = tuple[int, int, int, int, bytes]
-"""An unshared map of an object: kind, sizes of key, value and map, and its constants."""
-
-
-_Use = tuple[int, str, int]
-"""A use of a map in a program: the instruction, the map, the offset into its value."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Fresh:
-    """A program's tag; its unshared maps, by name; and which map each of its instructions uses."""
-
-    tag: str
-    own: Mapping[str, _Own]
-    uses: tuple[_Use, ...]
-
-
-def _own(fd: int) -> tuple[str, _Own]:
-    """A map's name and definition, without the contents that packets write."""
-    info = bpf_syscall.map_info(fd)
-    constants = b""
-    if info.max_entries == 1 and info.flags & _READ_ONLY:
-        constants = bpf_syscall.map_lookup(fd, bytes(4), info.value_size) or b""
-    sizes = info.key_size, info.value_size, info.max_entries
-    return info.name, (info.kind, *sizes, constants)
-
-
-def _is_own(ident: int, known: Mapping[str, _Own]) -> bool:
-    """Whether a map is as the bundle's object makes it."""
-    with bpf_syscall.map_by_id(ident) as fd:
-        name, found = _own(fd)
-    return known.get(name) == found
-
-
-def _pinned(folder: Path) -> Mapping[int, str]:
-    """The maps that are pinned in a folder, by id."""
-    found = {}
-    for path in folder.iterdir() if folder.is_dir() else ():
-        if path.name != POLICY_PROGRAM:
-            with bpf_syscall.obj_get(path) as fd:
-                found[bpf_syscall.map_info(fd).id] = path.name
-    return found
-
-
-def _uses(fd: int, names: Mapping[int, str]) -> tuple[_Use, ...]:
-    """Which map each instruction of a program uses; an unknown map by the kernel's name."""
-    return tuple(
-        (at, names.get(ident) or f"~{_name_of(ident)}", offset)
-        for at, ident, offset in bpf_syscall.prog_map_uses(fd)
-    )
-
-
-def _name_of(ident: int) -> str:
-    with bpf_syscall.map_by_id(ident) as fd:
-        return bpf_syscall.map_info(fd).name
-
-
 class _Live:
     """What runs, beside what should run."""
 
@@ -229,6 +169,7 @@ class _Live:
         known_missing = {each.title for each in generation.endpoints if each.is_missing}
         sought = (each for each in file.endpoints if str(each) not in known_missing)
         self.devices = local_devices(sought)
+        self.programs = Programs(pins, bundle, generation)
 
     def parts(self) -> Iterator[AttestedPart]:
         """The parts, one after the other; the programs first, because they name the maps."""
@@ -236,44 +177,17 @@ class _Live:
         yield self._part("devices: hooks", *self._hooks())
         yield self._part("policy tables", *self._tables())
         yield self._part("endpoints: addresses and devices", *self._endpoints())
+        if self.generation.cgroup:
+            compared, faults = socket_faults(
+                self.pins, self.programs, self.file, self.generation, self._wanted[0]
+            )
+            yield self._part("sockets: hooks and pods", compared, faults)
 
     def _part(self, what: str, compared: int, faults: list[str]) -> AttestedPart:
         shown = faults[:MOST_FAULTS]
         if len(faults) > MOST_FAULTS:
             shown.append(f"and {len(faults) - MOST_FAULTS} more")
         return AttestedPart(what, compared, tuple(shown))
-
-    @cached_property
-    def _fresh(self) -> Mapping[str, _Fresh]:
-        """The bundle's programs as this kernel loads them."""
-        found: dict[str, _Fresh] = {}
-        names = {
-            HOOKS_OBJECT: list(attach.PROGRAMS),
-            POLICY_OBJECT: [POLICY_PROGRAM],
-        }
-        for name, programs in names.items():
-            with Object(self.bundle.path / name, self.pins.maps) as loaded:
-                loaded.leave_out(socket_hooks.CONNECT_PROGRAMS)
-                loaded.load()
-                own = dict(_own(fd) for _, fd in loaded.own_maps())
-                titles = {bpf_syscall.map_info(fd).id: each for each, fd in loaded.own_maps()}
-                is_hooks = name == HOOKS_OBJECT
-                for program in programs:
-                    fd = loaded.program_fd(program)
-                    uses = _uses(fd, {**self._shared, **({} if is_hooks else titles)})
-                    tag = bpf_syscall.prog_info(fd).tag
-                    found[program] = _Fresh(tag, own if is_hooks else {}, uses)
-        return found
-
-    @cached_property
-    def _shared(self) -> Mapping[int, str]:
-        """The pinned maps that all generations share, by id."""
-        return _pinned(self.pins.maps)
-
-    @cached_property
-    def _of_generation(self) -> Mapping[int, str]:
-        """The pinned maps of the active generation."""
-        return _pinned(self.pins.generation(self.generation.epoch))
 
     def _programs(self) -> tuple[int, list[str]]:
         """Check the programs that the hooks call, and the pinned programs."""
@@ -284,16 +198,16 @@ class _Live:
             faults.append("pc_policy: the active slot has no policy program")
         else:
             (ident,) = struct.unpack("=I", value)
-            faults += self._program(ident, POLICY_PROGRAM, "pc_policy")
+            faults += self.programs.differences(ident, POLICY_PROGRAM, "pc_policy")
         faults += self._resets()
-        for name in sorted(self._fresh.keys() - {POLICY_PROGRAM}):
+        for name in sorted(attach.PROGRAMS):
             pin = self.pins.hook(name)
             if not pin.exists():
                 faults.append(f"{name}: there is no such program")
                 continue
             with bpf_syscall.obj_get(pin) as fd:
-                faults += self._program(bpf_syscall.prog_info(fd).id, name, str(pin))
-        return len(self._fresh), faults
+                faults += self.programs.differences(bpf_syscall.prog_info(fd).id, name, str(pin))
+        return 1 + len(attach.PROGRAMS), faults
 
     def _flags(self) -> Iterator[str]:
         """Check the flags of the active word, which the load derives from bundle and options."""
@@ -314,30 +228,7 @@ class _Live:
             state = f"revoked connections {found} reset"
             yield f"{revoked.MAP}: {state}, contrary to the options of the load"
         elif ident:
-            yield from self._program(ident, revoked.PROGRAM, revoked.MAP)
-
-    def _program(self, ident: int, name: str, where: str) -> Iterator[str]:
-        """Give the differences between a program and the bundle's program of this name."""
-        fresh = self._fresh[name]
-        with bpf_syscall.prog_by_id(ident) as fd:
-            info = bpf_syscall.prog_info(fd)
-            known = {**self._shared, **({} if fresh.own else self._of_generation)}
-            uses = _uses(fd, known)
-            ids = {each for _, each, _ in bpf_syscall.prog_map_uses(fd)} - known.keys()
-        if info.tag != fresh.tag:
-            yield (
-                f"{where}: the program {info.name} (id {ident}) has the tag {info.tag};"
-                f" {name} of the bundle has {fresh.tag}"
-            )
-            return
-        strange = [each for each in sorted(ids) if not _is_own(each, fresh.own)]
-        for each in strange:
-            yield f"{where}: {name} (id {ident}) uses a map that is not pinned here (id {each})"
-        if not strange and uses != fresh.uses:
-            at, there, _ = next(
-                use for use, due in zip(uses, fresh.uses, strict=False) if use != due
-            )
-            yield f"{where}: {name} (id {ident}) uses {there} at {at}, unlike the bundle's program"
+            yield from self.programs.differences(ident, revoked.PROGRAM, revoked.MAP)
 
     def _hooks(self) -> tuple[int, list[str]]:
         faults, compared = [], 0
@@ -358,7 +249,7 @@ class _Live:
         if ident is None or is_elsewhere:
             yield f"{where}: {hook.program} is not attached"
         else:
-            yield from self._program(ident, hook.program, where)
+            yield from self.programs.differences(ident, hook.program, where)
 
     def _is_elsewhere(self, at: Attachment, hook: attach.Hook) -> bool:
         """Whether the link that is pinned for this device belongs to another one."""

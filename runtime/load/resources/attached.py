@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is attached: hooks at devices, socket hooks at a cgroup, XDP at uplinks."""
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from ipaddress import ip_address
 from types import MappingProxyType
 
-from policyc.runtime.attach import attach, leftovers, socket_hooks, xdp
+from policyc.runtime.attach import attach, leftovers, pod_sockets, socket_hooks, xdp
 from policyc.runtime.bundle.address_value import Address
 from policyc.runtime.counts import counted
 from policyc.runtime.devices import own_device
 from policyc.runtime.endpoints.local_devices import without_missing
 from policyc.runtime.errors import HostError
-from policyc.runtime.kernel import namespaces
 from policyc.runtime.load.context import Removal
 from policyc.runtime.load.resources.programs import Hooks, PolicyProgram
 from policyc.runtime.load.resources.resource import Resource, Transaction
@@ -117,25 +114,17 @@ class SocketHooks(Resource):
         )
 
     def _found(self, generation: Generation) -> Mapping[int, tuple[Address, ...]]:
-        """The addresses of the node's pods by the cookie of their network namespace.
-
-        A namespace that is not found, or is that of two pods, is noted: the hooks at the devices serve
-        its sockets, as without the option.
-        """
-        pods = [each for each in generation.endpoints if each.ifindex and each.interface]
-        shared = Counter(each.netns for each in pods)
-        known = {each.netns: each for each in pods if shared[each.netns] == 1}
-        ids = [ident for ident in known if ident is not None]
-        cookies = namespaces.cookies_of(ids)
-        found = {cookie: known[ident] for ident, cookie in cookies.items()}
-        others = sorted({each.title for each in pods} - {each.title for each in found.values()})
-        if others:
-            names = ", ".join(others[:_NAMED]) + (" and others" if others[_NAMED:] else "")
-            self.context.note(
-                f"--socket-services pods: the network namespace of {counted(len(others), 'pod')} is "
-                f"not found ({names}); the hooks at their devices translate Services"
+        """The pods that are served; the others are noted, which the hooks at their devices serve."""
+        pods = pod_sockets.found(generation.endpoints)
+        if pods.others:
+            named = ", ".join(pods.others[:_NAMED]) + (
+                " and others" if pods.others[_NAMED:] else ""
             )
-        return {cookie: tuple(map(ip_address, each.addresses)) for cookie, each in found.items()}
+            self.context.note(
+                f"--socket-services pods: the network namespace of {counted(len(pods.others), 'pod')} "
+                f"is not found ({named}); the hooks at their devices translate Services"
+            )
+        return pods.served
 
     def sweep(self, generation: Generation) -> None:
         """Those of earlier epochs go, and pods that are not served any more."""

@@ -25,7 +25,7 @@ from policyc.runtime.bundle.bundle import (
 from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.libbpf import Object
 from policyc.runtime.load.resources import programs
-from policyc.runtime.observe import attest
+from policyc.runtime.observe import attested_programs
 from tests.kernel.support import map_content
 from tests.kernel_corpus.surroundings import temporary_bpffs
 
@@ -222,7 +222,7 @@ def loads_open(opener: Callable[[Path, Path], Object | Lent]) -> Iterator[None]:
     with (
         mock.patch.object(hook_programs, "Object", opener),
         mock.patch.object(programs, "Object", opener),
-        mock.patch.object(attest, "Object", opener),
+        mock.patch.object(attested_programs, "Object", opener),
     ):
         yield
 
