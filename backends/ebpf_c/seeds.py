@@ -80,7 +80,7 @@ def make_seeds(
     return seeds_of(verdicts or verdicts_of(decision, ids), plan, addresses)
 
 
-CONNECT_SEED = Seed("pc_connect_epoch", "hash", 1, ("is_own",), b"", 4)
+CONNECT_SEED = Seed("pc_conn_epoch", "hash", 1, ("is_own",), b"", 4)
 """The map of the hooks at connect()."""
 
 

@@ -48,7 +48,7 @@ OF_EFFECTS = (
 """Maps that exist only if rules have effects; pc_effects is as large as pc_counts."""
 OF_CONNECT = (
     *(
-        "pc_connect_epoch",
+        "pc_conn_epoch",
         "pc_socket_host",
         "pc_socket_pods",
         "pc_node_nums",

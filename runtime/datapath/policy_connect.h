@@ -19,7 +19,7 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, __u32);
-} pc_connect_epoch SEC(".maps");
+} pc_conn_epoch SEC(".maps");
 
 /* Whether packets to the address leave the pod, and a policy decides them as any other. Not those
  * to a loopback, link-local or group address.
@@ -59,7 +59,7 @@ static __always_inline bool pc_connect_flow(struct bpf_sock_addr *ctx, struct pc
 	if (ctx->protocol != IPPROTO_TCP && (ctx->protocol != IPPROTO_UDP || ctx->sk->src_port))
 		return false;
 	state = pc_generation(flow);
-	if (!bpf_map_lookup_elem(&pc_connect_epoch, &flow->epoch))
+	if (!bpf_map_lookup_elem(&pc_conn_epoch, &flow->epoch))
 		return false;
 	flow->tuple = (struct pc_tuple){
 	    .saddr = client.addr,

@@ -9,7 +9,7 @@ import os
 import struct
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -38,9 +38,12 @@ def private_bpffs() -> Iterator[Path]:
 class Loaded:
     """An object in the kernel: descriptors of its maps and programs."""
 
-    def __init__(self, path: Path, bpffs: Path, held: ExitStack) -> None:
+    def __init__(
+        self, path: Path, bpffs: Path, held: ExitStack, without: Iterable[str] = ()
+    ) -> None:
         maps = Path(tempfile.mkdtemp(dir=bpffs))
         self._object = held.enter_context(Object(path, maps))
+        self._object.leave_out(without)
         began = time.process_time()
         self._object.load()
         self.load_seconds = time.process_time() - began

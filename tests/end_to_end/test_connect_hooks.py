@@ -48,7 +48,7 @@ def test_the_object_has_the_hooks_only_if_they_are_asked_for(tmp_path: Path, bac
     assert set(program_of(plain).entries) == named(plain) == {POLICY_PROGRAM}
     assert set(program_of(hooked).entries) == named(hooked) == {POLICY_PROGRAM, *CONNECT_HOOKS}
     added = program_of(hooked).maps.keys() - program_of(plain).maps.keys()
-    assert "pc_connect_epoch" in added and "pc_socket_pods" in added
+    assert "pc_conn_epoch" in added and "pc_socket_pods" in added
     for name in ("plan.json", "rules.json", "classifier.json"):
         assert (plain / name).read_bytes() == (hooked / name).read_bytes()
 

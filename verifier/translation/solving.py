@@ -18,7 +18,7 @@ from policyc.verifier.bytecode.values import Truth
 from policyc.verifier.smt.lazy_z3 import z3
 from policyc.verifier.smt.solver_choice import Choice
 
-LIMIT_MS, WHOLE_LIMIT_MS = 120_000, 45_000
+LIMIT_MS, WHOLE_LIMIT_MS = 120_000, 60_000
 """Time limits of a goal and a solver; the second if the goal has cases. Most take milliseconds.
 
 The hardest whole goals take 10 s, and their cases twice as long. Solvers count the time of the clock,

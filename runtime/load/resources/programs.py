@@ -17,7 +17,7 @@ from policyc.runtime.policy import revoked
 from policyc.runtime.state import Generation
 
 POLICY_PROGRAM = "pc_policy_run"
-_CONNECT_EPOCH = "pc_connect_epoch"
+_CONNECT_EPOCH = "pc_conn_epoch"
 
 
 class Folders(Resource):

@@ -286,8 +286,8 @@ CODE_FAULTS: tuple[CodeFault, ...] = (
         "no word denies",
         "cidr4",
         "policy_run.h",
-        "allowed = false;\n\t}\n\tpc_count",
-        "allowed = true;\n\t}\n\tpc_count",
+        "allowed = false;\n\t}\n\treturn",
+        "allowed = true;\n\t}\n\treturn",
     ),
     InHeader(
         "a connection is stored as another flow's",

@@ -87,7 +87,7 @@ ways = pytest.mark.parametrize("way", WAYS)
 kinds = pytest.mark.parametrize("kind", KINDS)
 
 
-@pytest.fixture(scope="module", params=["c", "llvm"])
+@pytest.fixture(scope="module", params=["c", pytest.param("llvm", marks=pytest.mark.slow)])
 def lab(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Socketed]:
