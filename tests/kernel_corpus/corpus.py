@@ -14,7 +14,6 @@ SLICE = (
     "no-policies-unknown",
     "cilium-entities",
     "node-n1",
-    "connect-hooks-1",
     "mixed-100",
 )
 """Loaded by `make test`, as none takes long to decide; `make test-all` loads the whole corpus."""
