@@ -22,7 +22,7 @@ class PodSockets:
 def found(endpoints: Iterable[LoadedEndpoint]) -> PodSockets:
     """Look for the namespaces of the node's pods.
 
-    One that is not found is not served. Nor is one of two pods: their sockets cannot be told apart.
+    One that is not found is not served. Nor is one of two pods: nothing shows which has a socket.
     """
     pods = [each for each in endpoints if each.ifindex and each.interface]
     shared = Counter(each.netns for each in pods)

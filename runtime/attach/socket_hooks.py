@@ -40,7 +40,7 @@ PROGRAMS = {
     "pc_getpeer6": 30,
 }
 """Program -> enum bpf_attach_type."""
-CONNECT_PROGRAMS = {"pc_policy_conn4": 10, "pc_policy_conn6": 11}
+CONNECT_HOOKS = {"pc_policy_conn4": 10, "pc_policy_conn6": 11}
 """The same for the programs of a policy's object that refuse a connect()."""
 LISTING = "pc_gone_sockets"
 """The program that lists the connections whose endpoint was removed; it is attached nowhere."""
@@ -69,7 +69,7 @@ def attach(
     """Attach to a cgroup, for processes in this network namespace; `addresses` are the node's.
 
     `pods` are those whose processes are served, too: their addresses by the cookie of their namespace.
-    `refusing` are loaded programs of `CONNECT_PROGRAMS`. They run behind the others, so they see the
+    `refusing` are loaded programs of `CONNECT_HOOKS`. They run behind the others, so they see the
     endpoint of a Service.
     """
     if SOCKETS_OBJECT not in bundle.digests:
@@ -77,8 +77,7 @@ def attach(
             f"{bundle.path}: the bundle has no {SOCKETS_OBJECT}", "compile it again for --cgroup"
         )
     folder = pins.sockets(epoch)
-    known = {path.name for path in pins.maps.iterdir()}
-    undo.by(_remove_new_maps, pins, known)
+    forget_new_maps(pins, undo)
     with Object(bundle.path / SOCKETS_OBJECT, pins.maps) as loaded:
         loaded.load()
         with SocketHost(pins) as host:
@@ -92,13 +91,18 @@ def attach(
         try:
             programs = {name: loaded.program_fd(name) for name in PROGRAMS} | dict(refusing)
             for name, fd in programs.items():
-                kind = {**PROGRAMS, **CONNECT_PROGRAMS}[name]
+                kind = {**PROGRAMS, **CONNECT_HOOKS}[name]
                 with bpf_syscall.link_create_cgroup(fd, at, kind) as link:
                     bpf_syscall.obj_pin(link, folder / name)
         except OSError as error:
             raise HostError(f"cannot attach to {cgroup}: {error.strerror}") from error
         finally:
             os.close(at)
+
+
+def forget_new_maps(pins: Pins, undo: Undo) -> None:
+    """To undo a load, remove the shared maps that an object makes from now on."""
+    undo.by(_remove_new_maps, pins, {path.name for path in pins.maps.iterdir()})
 
 
 def keep_only(pins: Pins, epoch: int) -> None:
@@ -130,7 +134,7 @@ def _take_off(folder: Path) -> None:
 def attached(pins: Pins, epoch: int) -> dict[str, tuple[bpf_syscall.ProgInfo, int]]:
     """Program -> the kernel's information, and the id of its cgroup; 0: the cgroup is gone."""
     found = {}
-    for name in (*PROGRAMS, *CONNECT_PROGRAMS):
+    for name in (*PROGRAMS, *CONNECT_HOOKS):
         pin = pins.sockets(epoch) / name
         if not pin.exists():
             continue

@@ -82,7 +82,7 @@ class Programs:
     @property
     def _names(self) -> dict[str, list[str]]:
         """The programs that the generation uses, by object."""
-        refusing = socket_hooks.CONNECT_PROGRAMS if self.generation.connect_deny else ()
+        refusing = socket_hooks.CONNECT_HOOKS if self.generation.connect_deny else ()
         found = {
             HOOKS_OBJECT: list(attach.PROGRAMS),
             POLICY_OBJECT: [POLICY_PROGRAM, *refusing],
@@ -98,7 +98,7 @@ class Programs:
         for name, programs in self._names.items():
             with Object(self.bundle.path / name, self.pins.maps) as loaded:
                 if not self.generation.connect_deny:
-                    loaded.leave_out(socket_hooks.CONNECT_PROGRAMS)
+                    loaded.leave_out(socket_hooks.CONNECT_HOOKS)
                 loaded.load()
                 own = dict(_own(fd) for _, fd in loaded.own_maps())
                 titles = {bpf_syscall.map_info(fd).id: each for each, fd in loaded.own_maps()}

@@ -21,7 +21,7 @@ def socket_faults(
 ) -> tuple[int, list[str]]:
     """How many programs and clients were compared, and what differs."""
     wanted = [*socket_hooks.PROGRAMS]
-    wanted += socket_hooks.CONNECT_PROGRAMS if generation.connect_deny else []
+    wanted += socket_hooks.CONNECT_HOOKS if generation.connect_deny else []
     faults = [*_hooks(pins, programs, generation, wanted), *_listing(pins, programs, generation)]
     pods = pod_sockets.found(endpoints).served if generation.socket_services == "pods" else {}
     with SocketHost(pins) as host:

@@ -122,7 +122,8 @@ class SocketHooks(Resource):
             )
             self.context.note(
                 f"--socket-services pods: the network namespace of {counted(len(pods.others), 'pod')} "
-                f"is not found ({named}); the hooks at their devices translate Services"
+                f"is not found, or is that of two pods ({named}); the hooks at their devices "
+                f"translate Services"
             )
         return pods.served
 

@@ -89,9 +89,10 @@ class PolicyProgram(Resource):
         at = self.context
         path = at.given.bundle.path / POLICY_OBJECT
         self.program = work.held.enter_context(Object(path, at.pins.maps))
+        socket_hooks.forget_new_maps(at.pins, work.undo)  # hooks at connect() share some
         if not at.request.connect_deny:
-            self.program.leave_out(socket_hooks.CONNECT_PROGRAMS)
-        elif not all(map(self.program.has_program, socket_hooks.CONNECT_PROGRAMS)):
+            self.program.leave_out(socket_hooks.CONNECT_HOOKS)
+        elif not all(map(self.program.has_program, socket_hooks.CONNECT_HOOKS)):
             raise InputError(
                 f"{at.given.bundle.path}: the bundle has no hooks that refuse a connect()",
                 "compile it again with --connect-hooks",
@@ -101,7 +102,7 @@ class PolicyProgram(Resource):
     @property
     def refusing(self) -> dict[str, int]:
         """The programs that refuse a connect() which policy denies, if the load asks for them."""
-        names = socket_hooks.CONNECT_PROGRAMS if self.context.request.connect_deny else ()
+        names = socket_hooks.CONNECT_HOOKS if self.context.request.connect_deny else ()
         return {name: self.program.program_fd(name) for name in names}
 
     def write(self, generation: Generation, work: Transaction) -> None:

@@ -5,15 +5,17 @@ import errno
 import itertools
 import random
 import socket
-import threading
-import time
 from collections.abc import Iterator
 from functools import partial
 from ipaddress import ip_address
+from pathlib import Path
 
 import pytest
 
-from policyc.runtime.errors import InputError
+from policyc.compiler.cli.main import run
+from policyc.runtime import switch
+from policyc.runtime.attach import socket_hooks
+from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.load.node import load
@@ -27,14 +29,15 @@ from tests.kernel.support.socket_lab import (
     KINDS,
     NODE_PORT,
     PODS,
-    WAYS,
     Socketed,
     address,
     ask,
     host_of,
+    kinds,
     made,
     served,
     socket_lab,
+    ways,
 )
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("loads_of_children")]
@@ -83,8 +86,6 @@ spec: {podSelector: {}, policyTypes: [Ingress], ingress: [{}]}
 DENIED = errno.EPERM
 OUTSIDE = Host("", "198.51.100.10", "2001:db8:51::10")
 """The lab's external host, which listens nowhere."""
-ways = pytest.mark.parametrize("way", WAYS)
-kinds = pytest.mark.parametrize("kind", KINDS)
 
 
 @pytest.fixture(scope="module", params=["c", pytest.param("llvm", marks=pytest.mark.slow)])
@@ -226,27 +227,62 @@ def test_the_next_load_decides_at_once(node: Socketed) -> None:
     assert not node.status().connect_deny
 
 
-def test_no_connect_fails_while_a_load_allows_it(node: Socketed) -> None:
-    """Hooks of both generations are attached at once; only those in force refuse."""
+def test_only_the_generation_in_force_refuses(
+    node: Socketed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Around the switch the hooks of both generations are attached."""
+    probed = node.folder / "probed"
+    store = switch.store
+
+    def around(pin: Path, word: switch.Word) -> None:
+        cart = host_of("cart")
+        for then in (lambda: store(pin, word), lambda: None):
+            with probed.open("a") as out:
+                out.write(f"{of(node, 'guarded', 'IPv4', 'TCP', cart, TARGET)}\n")
+            then()
+
     node.bundle = "open"
     node.load()
-    work = partial(result, "IPv4", "TCP", host_of("web"), TARGET)
-
-    def watch() -> set[int]:
-        until = time.monotonic() + 2
-        found = set()
-        while time.monotonic() < until:
-            found.add(work())
-        return found
-
-    seen: list[set[int]] = []
-    watching = threading.Thread(target=lambda: seen.append(node.process(watch, end="shop/guarded")))
-    watching.start()
-    for name in ("bundle", "open") * 3:
-        node.bundle = name
+    monkeypatch.setattr(switch, "store", around)
+    for bundle, expected in (
+        ("bundle", [errno.EINPROGRESS, DENIED]), ("open", [DENIED, errno.EINPROGRESS]),
+    ):  # fmt: skip
+        probed.unlink(missing_ok=True)
+        node.bundle = bundle
         node.load()
-    watching.join()
-    assert seen == [{errno.EINPROGRESS}]
+        assert list(map(int, probed.read_text().split())) == expected
+
+
+def test_a_later_load_that_fails_leaves_no_map(
+    node: Socketed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.bundle, node.connect_deny = "plain", False
+    node.load_at(None)
+    before = sorted(pin.name for pin in node.pins.maps.iterdir())
+    assert "pc_socket_pods" not in before
+    node.bundle, node.connect_deny = "bundle", True
+    monkeypatch.setitem(socket_hooks.PROGRAMS, "pc_getpeer6", 8)  # of no such program
+    with pytest.raises(HostError, match="cannot attach to"):
+        node.load()
+    assert sorted(pin.name for pin in node.pins.maps.iterdir()) == before
+
+
+def test_the_command_loads_and_shows_the_option(
+    node: Socketed, capfd: pytest.CaptureFixture[str]
+) -> None:
+    at = ["--bpffs", str(node.node.bpffs)]
+    given = ["--endpoints", str(node.folder / "endpoints.json"), "--cgroup", str(node.cgroup)]
+    asked = ["--socket-services", "pods", "--connect-deny"]
+    loading = ["node", "load", str(node.folder / "bundle"), *given, *asked, *at]
+
+    def work() -> list[int]:
+        found = [run(loading), run(["node", "status", *at])]
+        found.append(of(node, "guarded", "IPv4", "TCP", host_of("cart"), TARGET))
+        return [*found, run(["node", "unload", *at])]
+
+    assert node.node.run_in(work) == [0, 0, DENIED, 0]
+    shown = capfd.readouterr().out
+    assert "and 4 pods, whose denied connect() fails, in" in shown
 
 
 def test_the_load_needs_the_hooks_and_the_pods(node: Socketed) -> None:

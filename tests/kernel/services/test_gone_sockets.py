@@ -18,13 +18,14 @@ from tests.kernel.support.service_yaml import PORT, VIP
 from tests.kernel.support.socket_lab import (
     KINDS,
     PODS,
-    WAYS,
     Socketed,
     address,
     host_of,
+    kinds,
     made,
     served,
     socket_lab,
+    ways,
 )
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("loads_of_children")]
@@ -41,8 +42,6 @@ PEERS = 32768
 """PC_SOCKET_PEERS."""
 CLIENTS = "", "shop/client"
 """The node's own processes, and a pod's."""
-ways = pytest.mark.parametrize("way", WAYS)
-kinds = pytest.mark.parametrize("kind", KINDS)
 clients = pytest.mark.parametrize("client", CLIENTS, ids=("node", "pod"))
 
 

@@ -19,18 +19,18 @@ from tests.kernel.support.packets import Host
 from tests.kernel.support.service_yaml import PORT, VIP, value
 from tests.kernel.support.socket_lab import (
     ELSEWHERE,
-    KINDS,
     NODE_PORT,
     PODS,
-    WAYS,
     Socketed,
     address,
     ask,
     is_translated,
+    kinds,
     made,
     refused,
     served,
     socket_lab,
+    ways,
 )
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("loads_of_children")]
@@ -47,8 +47,6 @@ spec:
 HELD = 8081
 """A port whose server keeps connections open."""
 LOOPBACK = Host("", "127.0.0.1", "::1")
-ways = pytest.mark.parametrize("way", WAYS)
-kinds = pytest.mark.parametrize("kind", KINDS)
 
 
 @pytest.fixture(scope="module", params=["c", pytest.param("llvm", marks=pytest.mark.slow)])
@@ -280,9 +278,21 @@ def test_an_endpoint_by_the_maglev_table(node: Socketed) -> None:
     assert isinstance(raw, dict)
     raw["metadata"]["annotations"] = {"policyc.dev/balance": "maglev"}
     node.load([value(raw), *given[1:]])
+
+    def again() -> set[bytes]:
+        """The endpoints of one socket that connects many times: its cookie is its place."""
+        with made("IPv4", "UDP") as each:
+            found = set()
+            for _ in range(20):
+                each.connect((VIP.ip4, PORT))
+                each.send(b"")
+                found.add(each.recv(100))
+            return found
+
     for end in ("shop/client", ""):
         found = node.process(lambda: {ask("IPv4", "TCP", VIP)[0] for _ in range(60)}, end=end)
         assert found == {"web", "cart"}
+        assert len(node.process(again, end=end)) == 1
 
 
 @ways

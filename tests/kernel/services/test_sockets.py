@@ -29,18 +29,18 @@ from tests.kernel.support.service_yaml import (
 from tests.kernel.support.socket_lab import (
     CGROUPS,
     ELSEWHERE,
-    KINDS,
     NODE_PORT,
-    WAYS,
     Socketed,
     address,
     ask,
     host_of,
     is_translated,
+    kinds,
     made,
     refused,
     served,
     socket_lab,
+    ways,
 )
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("loads_of_children")]
@@ -51,8 +51,6 @@ kind: NetworkPolicy
 metadata: {name: closed, namespace: shop}
 spec: {podSelector: {}, policyTypes: [Ingress]}
 """
-ways = pytest.mark.parametrize("way", WAYS)
-kinds = pytest.mark.parametrize("kind", KINDS)
 
 
 @pytest.fixture(scope="module", params=["c", pytest.param("llvm", marks=pytest.mark.slow)])

@@ -14,6 +14,8 @@ from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import TypeVar
 
+import pytest
+
 from policyc.runtime.attach.socket_hooks import SocketServices
 from policyc.runtime.bundle.json_value import JsonValue
 from policyc.runtime.kernel.pins import Pins
@@ -36,9 +38,11 @@ SERVERS = PODS["web"], PODS["cart"]
 CGROUPS = Path("/sys/fs/cgroup/unified")
 NODE_PORT, OWN_PORT, UNUSED = 30080, 30081, 30082
 ELSEWHERE = Host("", "10.250.9.9", "fd00:250::9")
-"""Another node, which nobody reaches."""
+"""The addresses of a node that does not exist."""
 WAYS = ("IPv4", "IPv6", "mapped")
+ways = pytest.mark.parametrize("way", WAYS)
 KINDS = {"TCP": socket.SOCK_STREAM, "UDP": socket.SOCK_DGRAM}
+kinds = pytest.mark.parametrize("kind", KINDS)
 T = TypeVar("T")
 
 
