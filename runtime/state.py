@@ -55,6 +55,7 @@ class LoadedEndpoint:
     has_peer: bool = False  # packets of other pods of this node may be redirected to it
     is_host: bool = False  # this node itself, under host policy
     netns: int | None = None  # the node's id for its network namespace; None: not known
+    may_bypass: bool = True  # its TCP data may bypass the stack
 
     @property
     def title(self) -> str:
@@ -130,6 +131,7 @@ class Generation:
     external_cidrs: tuple[str, ...] = ()  # allowed ranges of externalIPs; empty: any
     connect_deny: bool = False  # a pod's connect() that policy denies fails
     socket_services: str = "node"  # whose processes the cgroup's hooks serve; "pods": theirs, too
+    bypass: str = ""  # "tcp": TCP data between pods of this node bypasses the stack
 
     @property
     def masquerade_ports(self) -> range:

@@ -21,6 +21,7 @@ from policyc.compiler.cli.node_options import (
     warn,
 )
 from policyc.runtime.attach.attach import Mode
+from policyc.runtime.attach.bypass import Bypass
 from policyc.runtime.attach.socket_hooks import SocketServices
 from policyc.runtime.attach.xdp import Mode as XdpMode
 from policyc.runtime.command_lock import Patience
@@ -138,6 +139,11 @@ from policyc.runtime.state import Generation
     "bundle needs `compile --connect-hooks`.",
 )
 @click.option(
+    "--bypass",
+    type=click.Choice(get_args(Bypass)),
+    help="Let TCP data between pods of this node go from socket to socket, past the TCP/IP stack.",
+)
+@click.option(
     "--failsafe-inbound",
     metavar="PORTS",
     help="Keep these ports of a node under host policy open, as tcp:22,udp:68; or none. "
@@ -207,6 +213,7 @@ def load(
     cgroup: Path | None,
     socket_services: SocketServices,
     connect_deny: bool,
+    bypass: Bypass | None,
     failsafe_inbound: str | None,
     failsafe_outbound: str | None,
     reassemble: bool,
@@ -248,6 +255,7 @@ def load(
                 cgroup=cgroup,
                 socket_services=socket_services,
                 connect_deny=connect_deny,
+                bypass=bypass,
                 failsafe_ports={side: ports for side, ports in given.items() if ports is not None},
                 reassemble=reassemble,
                 service_cidrs=service_cidr,

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from policyc.runtime.attach import attach
 from policyc.runtime.bundle.bundle import (
+    BYPASS_OBJECT,
     HOOKS_OBJECT,
     POLICY_OBJECT,
     SOCKETS_OBJECT,
@@ -23,16 +24,17 @@ from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.btf import Btf
 from policyc.runtime.kernel.libbpf import Object
 from policyc.runtime.kernel.pins import Pins
-from policyc.runtime.maps import sockets
+from policyc.runtime.maps import bypass, sockets
 from policyc.runtime.maps.xdp import XdpCounts, XdpUplinks
 from policyc.runtime.undo import Undo
 
 _NAMES = attach.PROGRAMS
-_OBJECTS = HOOKS_OBJECT, POLICY_OBJECT, SOCKETS_OBJECT, XDP_OBJECT
+_OBJECTS = HOOKS_OBJECT, POLICY_OBJECT, SOCKETS_OBJECT, BYPASS_OBJECT, XDP_OBJECT
 _NAME_SIZE = 15  # the kernel cuts off the rest (BPF_OBJ_NAME_LEN)
 _OPTIONAL = (
     *(sockets.SocketHost.NAME, sockets.SocketPods.NAME, sockets.SocketServices.NAME, sockets.PEERS),
     *(XdpUplinks.NAME, XdpCounts.NAME),
+    *bypass.MAPS,
 )
 """Maps that stay in use where a later bundle has no such object."""
 

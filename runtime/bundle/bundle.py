@@ -23,6 +23,7 @@ MANIFEST = "manifest.json"
 POLICY_OBJECT = "policy.bpf.o"
 HOOKS_OBJECT = "hooks.bpf.o"
 SOCKETS_OBJECT = "sockets.bpf.o"
+BYPASS_OBJECT = "bypass.bpf.o"
 XDP_OBJECT = "xdp.bpf.o"
 _NEEDED = (POLICY_OBJECT, HOOKS_OBJECT, "plan.json", "classifier.json", "rules.json")
 

@@ -13,13 +13,6 @@ struct pc_ct_match {
 	bool is_fresh; /* the active policy has decided it, for every end of this node */
 };
 
-static __always_inline bool pc_ct_is_decided(const struct pc_ct *ct)
-{
-	__u8 need = (ct->src.ifindex ? PC_DECIDED_SRC : 0) | (ct->dst.ifindex ? PC_DECIDED_DST : 0);
-
-	return !(ct->state & PC_CT_DENIED) && (ct->decided & need) == need;
-}
-
 /* Between a SYN and its SYN-ACK no other packet belongs to the connection. An earlier connection
  * may have had the same ports, and its packets must not pass as packets of this one.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* ct_state.h - how packets change a connection: TCP's states, and how long an entry lives.
- * Gives pc_ct_note(), pc_ct_is_over(), pc_ct_idle().
+ * Gives pc_ct_note(), pc_ct_is_over(), pc_ct_is_decided(), pc_ct_idle().
  */
 #pragma once
 #include "ct_map.h"
@@ -117,6 +117,14 @@ static __always_inline __u64 pc_ct_idle(const struct pc_flow *flow, __u32 state)
 static __always_inline bool pc_ct_is_over(const struct pc_ct *ct)
 {
 	return ct->state & (PC_CT_RESET | PC_CT_FINS);
+}
+
+/* The policy of every end of this node has allowed it. */
+static __always_inline bool pc_ct_is_decided(const struct pc_ct *ct)
+{
+	__u8 need = (ct->src.ifindex ? PC_DECIDED_SRC : 0) | (ct->dst.ifindex ? PC_DECIDED_DST : 0);
+
+	return !(ct->state & PC_CT_DENIED) && (ct->decided & need) == need;
 }
 
 /* The state of a connection that the packet opens, up to this step of its handshake. */

@@ -109,7 +109,7 @@ struct pc_action {
 	__u8 entry_op;           /* enum pc_entry */
 	__u8 policy_slot;        /* of the policy program that decides, for PC_OPENER_TRY_BOTH */
 	__u8 is_related;         /* an ICMP error about a connection that is allowed */
-	__u8 zero;
+	__u8 is_kept;            /* once a second: a connection between pods is extended */
 };
 
 /* A packet's flow: its ends, and the direction in which it is decided. */

@@ -19,6 +19,15 @@
 #include "related.h"
 #include "tunnel_port.h"
 
+/* Updates the entry. Once a second, a connection may enter the bypass (bypass_slot.h). */
+static __always_inline void pc_from_pod_touch(const struct pc_ct_match *match, struct pc_flow *flow)
+{
+	__u64 expires = match->at.ct->expires;
+
+	if (!pc_ct_touch(&match->at, flow, match->is_reply) && match->at.is_established)
+		flow->action.is_kept = match->at.ct->expires != expires;
+}
+
 /* A connection that the active policy has allowed: no policy runs, and no pod is looked up. */
 static __always_inline enum drop_reason
 pc_from_pod_known(struct __sk_buff *skb, struct pc_flow *flow, const struct pc_ct_match *match)
@@ -41,7 +50,7 @@ pc_from_pod_known(struct __sk_buff *skb, struct pc_flow *flow, const struct pc_c
 			pc_forward(skb, flow, pc_ct_receiver(match));
 		else if (pc_is_sent_out(flow, match))
 			pc_send_out(skb, flow, match->at.ct, match->is_reply);
-		pc_ct_touch(&match->at, flow, match->is_reply);
+		pc_from_pod_touch(match, flow);
 	}
 	pc_frag_passed(flow);
 	return PC_PASS;

@@ -4,6 +4,7 @@
  * Any other packet goes on to the policy program.
  */
 #include "reassembly.h"
+#include "bypass_slot.h"
 #include "from_reassembly.h"
 #include "from_pod.h"
 #include "from_tunnel.h"
@@ -35,6 +36,8 @@ int pc_from_pod(struct __sk_buff *skb)
 	step = pc_from_pod_frame(skb, flow);
 	if (!step && flow->action.forward_to & PC_REDIRECTED)
 		return TC_ACT_REDIRECT;
+	if (!step)
+		pc_bypass_offer(skb, flow);
 	if (!step && flow->action.forward_to)
 		return bpf_redirect_peer(flow->action.forward_to, 0);
 	switch (step) {

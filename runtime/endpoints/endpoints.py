@@ -36,6 +36,7 @@ _OPTIONAL = (
     "serviceAccountLabels",
     "node",
     "hostNetwork",
+    "bypass",
 )
 
 
@@ -69,6 +70,8 @@ class EndpointRecord:
     mac: str | None
     service_account_labels: dict[str, str] = field(default_factory=dict)
     node_labels: dict[str, str] = field(default_factory=dict)
+    may_bypass: bool = True
+    """Whether its TCP data may bypass the stack (`node load --bypass`)."""
 
     @property
     def is_local(self) -> bool:
@@ -180,6 +183,7 @@ def _endpoint(
         service_account_labels=fields["serviceAccountLabels"].strings()
         if "serviceAccountLabels" in fields
         else {},
+        may_bypass=fields["bypass"].flag() if "bypass" in fields else True,
     )
     record = replace(record, node_labels=labels_of.get(record.node, {}))
     _check_place(place, record, this_node)

@@ -24,6 +24,7 @@ MAP_GET_NEXT_KEY = 4
 PROG_LOAD = 5
 OBJ_PIN = 6
 OBJ_GET = 7
+PROG_ATTACH = 8
 PROG_TEST_RUN = 10
 PROG_GET_FD_BY_ID = 13
 MAP_GET_FD_BY_ID = 14
@@ -325,6 +326,11 @@ def link_create_xdp(prog: int, ifindex: int, flags: int) -> Fd:
 def link_create_cgroup(prog: int, cgroup: int, attach_type: int) -> Fd:
     """Attach to a cgroup (a descriptor of its folder), beside the programs that are already there."""
     return Fd(bpf(LINK_CREATE, struct.pack("=IIII48x", prog, cgroup, attach_type, 0)))
+
+
+def prog_attach_map(prog: int, map_fd: int, attach_type: int) -> None:
+    """Let a map of sockets run the program, in place of another one; sockets in it keep theirs."""
+    bpf(PROG_ATTACH, struct.pack("=IIIII", map_fd, prog, attach_type, 0, 0))
 
 
 def iterate_map(prog: int, map_fd: int) -> bytes:

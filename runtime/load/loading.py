@@ -13,6 +13,7 @@ from policyc.runtime.endpoints import forwarding
 from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.load.context import Context, Given, PlacerFactory, Removal
 from policyc.runtime.load.resources.attached import DeviceHooks, SocketHooks, Xdp
+from policyc.runtime.load.resources.bypassing import Bypassing
 from policyc.runtime.load.resources.endpoints import Endpoints
 from policyc.runtime.load.resources.node_maps import (
     ClusterNodes,
@@ -30,7 +31,7 @@ from policyc.runtime.undo import Undo
 
 RESOURCES: tuple[type[Resource], ...] = (
     Folders, Hooks, PolicyProgram, FailsafePorts, GracePeriod, Snat, ClusterNodes, Endpoints,
-    DeviceHooks, SocketHooks, Xdp, Tunnel, Reassembly, ServiceRoute, Record, Services,
+    Bypassing, DeviceHooks, SocketHooks, Xdp, Tunnel, Reassembly, ServiceRoute, Record, Services,
 )  # fmt: skip
 """Every resource, in the order of a load; sweeps and unloads go in reverse."""
 
@@ -115,6 +116,7 @@ class Loading:
             external_cidrs=at.external_cidrs,
             socket_services=request.socket_services,
             connect_deny=request.connect_deny,
+            bypass=request.bypass or "",
         )
 
     def _loaded(self, generation: Generation) -> Loaded:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from policyc.runtime import command_lock
 from policyc.runtime.attach import attach, xdp
+from policyc.runtime.attach.bypass import Bypass
 from policyc.runtime.attach.denied_devices import Patterns
 from policyc.runtime.attach.socket_hooks import SocketServices
 from policyc.runtime.bundle.json_value import JsonValue
@@ -70,6 +71,8 @@ class LoadRequest:
     """Whose processes: those of this network namespace, or those of the node's pods, too."""
     connect_deny: bool = False
     """A pod's connect() that policy denies fails at once."""
+    bypass: Bypass | None = None
+    """Of this protocol, data between pods of this node bypasses the stack."""
     service_cidrs: Sequence[str] = ()
     """Ranges that the host's stack routes to Services, for traffic that no socket hook sees."""
 

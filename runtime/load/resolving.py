@@ -109,6 +109,7 @@ class Roster:
                 place=place,
                 has_peer=ifindex in self.fast_path_devices,
                 netns=self.netns.get(ifindex),
+                may_bypass=record.may_bypass,
             )
 
 

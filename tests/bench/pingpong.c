@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* pingpong.c - traffic between two namespaces, and the CPU that it took.
  *
- *     pingpong WAY CLIENT_NS SERVER_NS ADDRESS PORT OPERATIONS CPU KSOFTIRQD
+ *     pingpong WAY CLIENT_NS SERVER_NS ADDRESS PORT OPERATIONS CPU KSOFTIRQD [SIZE [WARM]]
  *
- * WAY is udp (64 bytes there and back), request (the same on one TCP connection), connect (a
- * connection for each) or stream (64 KiB one way). Both ends run on one CPU, so that what the
- * kernel does for a packet is done in their time, or in that of KSOFTIRQD (a pid). Prints
- * nanoseconds of CPU and of the clock for each operation. Ends with 1 where traffic does not come
- * through.
+ * WAY is udp (SIZE bytes there and back, or 64), request (the same on one TCP connection), connect
+ * (a connection for each) or stream (64 KiB one way, in messages of SIZE bytes or in one). Both
+ * ends run on one CPU, so that what the kernel does for a packet is done in their time, or in that
+ * of KSOFTIRQD (a pid). Prints nanoseconds of CPU and of the clock for each operation. Ends with 1
+ * where traffic does not come through. Begins to measure after WARM seconds.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -25,7 +25,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MESSAGE 64
 #define CHUNK   (64 * 1024)
 #define WARM_UP 200
 
@@ -37,6 +36,7 @@ struct peer {
 };
 
 static char buffer[CHUNK];
+static int message = 64;
 
 static void need(int ok, const char *what)
 {
@@ -112,7 +112,7 @@ static void serve_one(int fd, enum way way)
 {
 	ssize_t got;
 
-	while ((got = recv(fd, buffer, way == STREAM ? CHUNK : MESSAGE, 0)) > 0) {
+	while ((got = recv(fd, buffer, way == STREAM ? CHUNK : message, 0)) > 0) {
 		if (way != STREAM)
 			need(send(fd, buffer, got, 0) == got, "answer");
 		if (way == CONNECT)
@@ -149,8 +149,14 @@ static void serve(const struct peer *peer, enum way way, int ready)
 
 static void ask(int fd)
 {
-	need(send(fd, buffer, MESSAGE, 0) == MESSAGE, "send");
-	need(recv(fd, buffer, MESSAGE, MSG_WAITALL) == MESSAGE, "no answer");
+	need(send(fd, buffer, message, 0) == message, "send");
+	for (ssize_t left = message, now; left; left -= now)
+		need((now = recv(fd, buffer, left, 0)) > 0, "no answer");
+}
+
+static size_t part(ssize_t left)
+{
+	return left < message ? left : message;
 }
 
 static void operate(const struct peer *peer, enum way way, int *fd, long operations)
@@ -163,7 +169,8 @@ static void operate(const struct peer *peer, enum way way, int *fd, long operati
 			close(*fd);
 		} else if (way == STREAM) {
 			for (ssize_t sent = 0, now; sent < CHUNK; sent += now)
-				need((now = send(*fd, buffer, CHUNK - sent, 0)) > 0, "stream");
+				need((now = send(*fd, buffer, part(CHUNK - sent), 0)) > 0,
+				     "stream");
 		} else {
 			ask(*fd);
 		}
@@ -206,7 +213,7 @@ static enum way way_of(const char *word)
 
 int main(int argc, char **argv)
 {
-	long long spent, began;
+	long long spent, began, warm;
 	struct peer peer;
 	clockid_t theirs;
 	cpu_set_t cpus;
@@ -216,8 +223,13 @@ int main(int argc, char **argv)
 	long n;
 
 	errno = EINVAL;
-	need(argc == 9, "expected WAY CLIENT_NS SERVER_NS ADDRESS PORT OPERATIONS CPU KSOFTIRQD");
+	need(
+	    argc >= 9 && argc <= 11,
+	    "expected WAY CLIENT_NS SERVER_NS ADDRESS PORT OPERATIONS CPU KSOFTIRQD [SIZE [WARM]]");
 	way = way_of(argv[1]);
+	if (argc > 9 || way == STREAM)
+		message = argc > 9 ? atoi(argv[9]) : CHUNK;
+	need(message > 0 && message <= CHUNK, "SIZE");
 	peer = peer_of(argv[4], atoi(argv[5]));
 	n = atol(argv[6]);
 	CPU_ZERO(&cpus);
@@ -236,7 +248,11 @@ int main(int argc, char **argv)
 	enter(argv[2]);
 	if (way != CONNECT)
 		fd = connected(&peer, way);
-	operate(&peer, way, &fd, WARM_UP);
+	warm = argc > 10 ? atoll(argv[10]) * 1000000000 : 0;
+	began = ns(CLOCK_MONOTONIC);
+	do
+		operate(&peer, way, &fd, WARM_UP);
+	while (ns(CLOCK_MONOTONIC) - began < warm);
 	need(!clock_getcpuclockid(server, &theirs), "the server's clock");
 	began = ns(CLOCK_MONOTONIC);
 	spent = ns(CLOCK_PROCESS_CPUTIME_ID) + ns(theirs) + softirq_ns(argv[8]);

@@ -48,6 +48,7 @@ SOCKET_HOOKS = tuple(
     for kind in ("connect", "sendmsg", "recvmsg", "getpeer")
     for family in (4, 6)
 )
+BYPASS_PROGRAMS = ("pc_bypass_add", "pc_bypass_msg")
 POLICY_PROGRAM, POLICY_OBJECT = "pc_policy_run", "policy.bpf.o"
 CONNECT_HOOKS = ("pc_policy_conn4", "pc_policy_conn6")
 
@@ -285,6 +286,7 @@ def _manifest(
         "programs": [
             *({"name": name, "object": "hooks.bpf.o"} for name in HOOKS),
             *({"name": name, "object": "sockets.bpf.o"} for name in SOCKET_HOOKS),
+            *({"name": name, "object": "bypass.bpf.o"} for name in BYPASS_PROGRAMS),
             *({"name": name, "object": "xdp.bpf.o"} for name in XDP_PROGRAMS),
             {"name": POLICY_PROGRAM, "object": POLICY_OBJECT},
             *({"name": name, "object": POLICY_OBJECT} for name in connect_hooks(emitted)),

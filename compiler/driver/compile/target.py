@@ -18,8 +18,8 @@ if TYPE_CHECKING:  # the command line needs targets before it knows whether anyt
     from policyc.backends.ebpf_c.seeds import Seed
     from policyc.ir.viewed import Verdicts
 
-HOOKS, SOCKETS, XDP = "hooks.bpf.o", "sockets.bpf.o", "xdp.bpf.o"
-NODE_OBJECTS = (HOOKS, SOCKETS, XDP)
+HOOKS, SOCKETS, BYPASS, XDP = "hooks.bpf.o", "sockets.bpf.o", "bypass.bpf.o", "xdp.bpf.o"
+NODE_OBJECTS = (HOOKS, SOCKETS, BYPASS, XDP)
 """The objects that are the same for every policy."""
 
 

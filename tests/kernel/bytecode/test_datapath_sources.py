@@ -25,7 +25,9 @@ SPDX = "/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */"
 
 AT_THE_END = "policy_run.h", "policy_connect.h"
 """They stand at the end of the generated file."""
-OBJECTS = [DATAPATH / name for name in ("hooks.bpf.c", "sockets.bpf.c", "xdp.bpf.c")]
+OBJECTS = [
+    DATAPATH / name for name in ("hooks.bpf.c", "sockets.bpf.c", "bypass.bpf.c", "xdp.bpf.c")
+]
 
 
 @pytest.mark.parametrize("header", HEADERS, ids=lambda path: path.name)

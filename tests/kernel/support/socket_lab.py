@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import pytest
 
+from policyc.runtime.attach.bypass import Bypass
 from policyc.runtime.attach.socket_hooks import SocketServices
 from policyc.runtime.bundle.json_value import JsonValue
 from policyc.runtime.kernel.pins import Pins
@@ -121,6 +122,7 @@ class Socketed:
     whose: SocketServices = "node"
     connect_deny: bool = False
     bundle: str = "bundle"
+    bypass: Bypass | None = None
 
     @property
     def node(self) -> LabNode:
@@ -141,6 +143,7 @@ class Socketed:
     def load_at(self, cgroup: Path | None, services: Sequence[JsonValue] | None = None) -> None:
         folder, node, whose = self.folder, self.node, self.whose
         bundle, connect_deny = folder / self.bundle, self.connect_deny
+        bypass = self.bypass
 
         def work() -> None:
             load(
@@ -153,6 +156,7 @@ class Socketed:
                     cgroup=cgroup,
                     socket_services=whose if cgroup else "node",
                     connect_deny=connect_deny,
+                    bypass=bypass,
                 )
             )
 

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bypass: TCP data between two pods of the node goes from socket to socket (datapath/bypass.bpf.c).
+
+The hooks at devices call one program, by a slot, which adds the sockets of a connection. Another program
+runs on each message of such a socket. A socket keeps the program that the map had when the socket came,
+and a program keeps its maps. So both go on after an unload, until the word says otherwise.
+"""
+
+import struct
+from typing import Literal
+
+from policyc.runtime.bundle.bundle import BYPASS_OBJECT, Bundle
+from policyc.runtime.errors import HostError, InputError
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.libbpf import Object
+from policyc.runtime.kernel.pins import Pins
+from policyc.runtime.maps.bypass import BypassSockets
+from policyc.runtime.undo import Undo
+
+Bypass = Literal["tcp"]
+"""The protocols whose data bypasses the stack."""
+ADDING, MESSAGES = "pc_bypass_add", "pc_bypass_msg"
+"""The program that adds sockets, and the one that runs on messages."""
+SLOT = "pc_bypass_slot"
+"""The map by which hooks call the first one."""
+_SK_MSG_VERDICT = 7  # enum bpf_attach_type
+_FIRST = bytes(4)
+
+
+def require(bundle: Bundle) -> None:
+    """Raise `InputError` unless the bundle has the programs."""
+    if BYPASS_OBJECT not in bundle.digests:
+        raise InputError(
+            f"{bundle.path}: the bundle has no {BYPASS_OBJECT}", "compile it again for --bypass"
+        )
+
+
+def load(pins: Pins, bundle: Bundle) -> Object:
+    """The programs, with their maps pinned. The caller closes them."""
+    loaded = Object(bundle.path / BYPASS_OBJECT, pins.maps)
+    try:
+        loaded.load()
+    except HostError:
+        loaded.close()
+        raise
+    return loaded
+
+
+def attach(pins: Pins, loaded: Object, undo: Undo) -> None:
+    """From now on connections are added."""
+    with BypassSockets(pins) as sockets:
+        bpf_syscall.prog_attach_map(loaded.program_fd(MESSAGES), sockets.fd, _SK_MSG_VERDICT)
+    before = slot(pins)
+    undo.by(_fill if before else detach, pins, *([before] if before else []))
+    with bpf_syscall.obj_get(pins.map(SLOT)) as fd:
+        bpf_syscall.map_update(fd, _FIRST, struct.pack("=I", loaded.program_fd(ADDING)))
+
+
+def slot(pins: Pins) -> int:
+    """The id of the program in the slot; 0: none."""
+    if not pins.map(SLOT).exists():
+        return 0
+    with bpf_syscall.obj_get(pins.map(SLOT)) as fd:
+        return int.from_bytes(bpf_syscall.map_lookup(fd, _FIRST, 4) or bytes(4), "little")
+
+
+def detach(pins: Pins) -> None:
+    """No connection is added any more."""
+    if pins.map(SLOT).exists():
+        with bpf_syscall.obj_get(pins.map(SLOT)) as fd:
+            bpf_syscall.map_delete(fd, _FIRST)
+
+
+def _fill(pins: Pins, program: int) -> None:
+    with bpf_syscall.prog_by_id(program) as prog, bpf_syscall.obj_get(pins.map(SLOT)) as fd:
+        bpf_syscall.map_update(fd, _FIRST, struct.pack("=I", prog))

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* bypass.bpf.c - TCP data between two pods of this node goes from socket to socket. */
+#include "bypass.h"
+
+/* Called by the hook at the device of the pod that sends (bypass_slot.h), which lets the packet
+ * pass. Ends the hook as that would.
+ */
+SEC("tc")
+int pc_bypass_add(struct __sk_buff *skb)
+{
+	struct pc_flow *flow = pc_flow_scratch();
+
+	if (!flow)
+		return pc_tc_action(PC_DROP_NO_POLICY);
+	pc_bypass_consider(skb, flow);
+	if (flow->action.forward_to)
+		return bpf_redirect_peer(flow->action.forward_to, 0);
+	return pc_finish(flow, PC_PASS);
+}
+
+/* On each message of a socket in pc_bypass_socks. */
+SEC("sk_msg")
+int pc_bypass_msg(struct sk_msg_md *ctx)
+{
+	pc_bypass_send(ctx);
+	return SK_PASS;
+}
+
+char pc_license[] SEC("license") = "Dual BSD/GPL";

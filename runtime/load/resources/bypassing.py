@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bypass of the stack, for TCP data between pods of this node."""
+
+from collections.abc import Iterator
+
+from policyc.runtime import switch
+from policyc.runtime.attach import bypass, socket_hooks
+from policyc.runtime.kernel.libbpf import Object
+from policyc.runtime.load.context import Removal
+from policyc.runtime.load.resources.resource import Resource, Transaction
+from policyc.runtime.maps.bypass import BypassPods, BypassRules, BypassSockets
+from policyc.runtime.state import Generation
+from policyc.runtime.switch import Word
+
+_NOTING = "log", "limit", "notes"
+"""Fields of a rule whose connections stay with the stack."""
+
+
+class Bypassing(Resource):
+    """The programs of the bypass, and what they must know of pods and rules."""
+
+    _loaded: Object | None = None
+
+    def check(self) -> None:
+        """The bundle has to have the programs."""
+        if self.context.request.bypass:
+            bypass.require(self.context.given.bundle)
+
+    def prepare(self, work: Transaction) -> None:
+        """Have the kernel verify them."""
+        at = self.context
+        if at.request.bypass:
+            socket_hooks.forget_new_maps(at.pins, work.undo)
+            self._loaded = work.held.enter_context(bypass.load(at.pins, at.given.bundle))
+
+    def write(self, generation: Generation, work: Transaction) -> None:
+        """Tell which pods may be bypassed, and which rules' connections stay with the stack."""
+        if not self._loaded:
+            return
+        with BypassRules(self.context.pins) as rules:
+            rules.add(generation.epoch, _left_alone(generation), work.undo)
+        with BypassPods(self.context.pins) as pods:
+            pods.add(_devices(generation), work.undo)
+
+    def commit(self, generation: Generation, work: Transaction) -> None:
+        """From now on connections are added."""
+        if self._loaded:
+            bypass.attach(self.context.pins, self._loaded, work.undo)
+
+    def sweep(self, generation: Generation) -> None:
+        """What only the generation before needed goes."""
+        pins = self.context.pins
+        if not self._loaded:
+            bypass.detach(pins)
+        if BypassPods.is_there(pins):
+            with BypassPods(pins) as pods, BypassRules(pins) as rules:
+                pods.keep_only(_devices(generation) if self._loaded else ())
+                rules.keep_only(generation.epoch)
+
+    @staticmethod
+    def remove(removal: Removal) -> None:
+        """No message is bypassed any more: the programs read the word."""
+        bypass.detach(removal.pins)
+        if BypassSockets.is_there(removal.pins):
+            switch.store(removal.pins.map("pc_state"), Word(0, 0))
+
+
+def _devices(generation: Generation) -> list[int]:
+    """The devices of the pods that may be bypassed."""
+    return [each.ifindex for each in generation.endpoints if each.ifindex and each.may_bypass]
+
+
+def _left_alone(generation: Generation) -> Iterator[int]:
+    """The ids of rules that log or limit connections, or note them for an audit."""
+    for rule in generation.rules:
+        if any(rule.get(each) for each in _NOTING):
+            yield int(rule["id"])
