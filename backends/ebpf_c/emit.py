@@ -52,12 +52,12 @@ def emit_c(
     decision: DecisionIR,
     plan: LookupPlan,
     verdicts: Verdicts | None = None,
-    connects: bool = False,
+    at_sockets: bool = False,
 ) -> str:
-    """The text of policy.bpf.c. `connects`: with hooks at connect()."""
+    """The text of policy.bpf.c. `at_sockets`: with the programs at sockets."""
     ids = {each.direction: (each.row_ids, each.column_ids) for each in plan.used_directions}
     classes = classes_in_words(decision, plan)
-    return c_of(verdicts or verdicts_of(decision, ids), plan, classes, connects=connects)
+    return c_of(verdicts or verdicts_of(decision, ids), plan, classes, at_sockets=at_sockets)
 
 
 def classes_in_words(decision: DecisionIR, plan: LookupPlan) -> dict[Direction, list[str]]:
@@ -70,10 +70,10 @@ def c_of(
     plan: LookupPlan,
     classes: Mapping[Direction, Iterable[str]],
     columns: Columns = NO_COLUMNS,
-    connects: bool = False,
+    at_sockets: bool = False,
 ) -> str:
     """As `emit_c`, from given comments on classes and given `columns_in_words` of some rows."""
-    parts = [_head(verdicts, plan, classes, columns), _defines(plan, connects)]
+    parts = [_head(verdicts, plan, classes, columns), _defines(plan, at_sockets)]
     if plan.used_directions:
         parts += [_maps(plan), CLASS_AT, *_diagrams(verdicts, plan)]
     for direction in (Direction.EGRESS, Direction.INGRESS):
@@ -104,7 +104,7 @@ def _head(
     return "\n".join([LICENCE, *text])
 
 
-def _defines(plan: LookupPlan, connects: bool) -> str:
+def _defines(plan: LookupPlan, at_sockets: bool) -> str:
     told = sum(1 << kind for kind in plan.distinguished)
     names = ", ".join(kind.name for kind in sorted(plan.distinguished)) or "none"
     effects = [f"#define PC_{bit.name}S 1" for bit in EffectBits if bit & plan.effects]
@@ -114,7 +114,7 @@ def _defines(plan: LookupPlan, connects: bool) -> str:
             f"#define PC_COUNTED_WORDS {plan.counters.words} /* per rule: {plan.counters.value} */",
             f"#define PC_TOLD_APART {told:#x} /* protocols whose ports or types rules read: {names} */",
             *effects,
-            *(["#define PC_CONNECTS 1"] if connects else []),
+            *(["#define PC_AT_SOCKETS 1"] if at_sockets else []),
             '#include "policy_words.h"',
             '#include "service_key.h"',
         ]

@@ -46,7 +46,7 @@ OF_EFFECTS = (
     *("pc_events", "pc_event_count", "pc_event_paces"),
 )
 """Maps that exist only if rules have effects; pc_effects is as large as pc_counts."""
-OF_CONNECT = (
+OF_SOCKETS = (
     *(
         "pc_conn_epoch",
         "pc_socket_host",
@@ -57,9 +57,9 @@ OF_CONNECT = (
     ),
     *("pc_ep", "pc_ep4", "pc_ep6", "pc_if", "pc_frontends", "pc_choices", "pc_backends"),
 )
-"""Maps that only the hooks at connect() use (datapath/policy_connect.h)."""
-_CONNECT = ("pc_policy_conn4", "pc_policy_conn6")
-_CONNECT_FUNCTIONS = (*_CONNECT, "pc_endpoint_at", "pc_has_address")
+"""Maps that only the programs at sockets use (datapath/policy_connect.h, policy_bypass.h)."""
+_AT_SOCKETS = ("pc_policy_conn4", "pc_policy_conn6", "pc_bypass_deny")
+_SOCKET_FUNCTIONS = (*_AT_SOCKETS, "pc_endpoint_at", "pc_has_address")
 _POINTER = "!DIDerivedType(tag: DW_TAG_pointer_type, "
 _POINTED_TO = re.compile(
     r'^!(\d+) = .*!DICompositeType\(tag: DW_TAG_structure_type, name: "(?:bpf_flow_keys|bpf_sock)"',
@@ -70,19 +70,19 @@ _DECLARED = re.compile(r"^declare .*@pc_(constant|diagram|column4|column6)\(.*$"
 
 
 def policy_text(
-    verdicts: Verdicts, plan: LookupPlan, seeds: tuple[Seed, ...], connects: bool = False
+    verdicts: Verdicts, plan: LookupPlan, seeds: tuple[Seed, ...], at_sockets: bool = False
 ) -> str:
     """The IR of the policy program; `seeds` name the maps and give their sizes.
 
-    `connects`: with its hooks at connect().
+    `at_sockets`: with its programs at sockets.
     """
     sizes = {seed.map_name: seed.entries for seed in seeds}
-    text = specialised(shell_text(), sizes, plan, connects)
+    text = specialised(shell_text(), sizes, plan, at_sockets)
     return f"{text}\n{known_functions(verdicts, plan)}"
 
 
 def specialised(
-    shell: str, sizes: Mapping[str, int], plan: LookupPlan, connects: bool = False
+    shell: str, sizes: Mapping[str, int], plan: LookupPlan, at_sockets: bool = False
 ) -> str:
     """The fixed part's IR with the maps of one plan, without the functions that are defined for it."""
     text = _DECLARED.sub("", shell)
@@ -91,9 +91,9 @@ def specialised(
     for name, holder in PLACE_HOLDERS.items():
         text = text.replace(str(holder), str(numbers[name]))
     unused = {name for name in (*PLACE_HOLDERS, *OF_EFFECTS) if not sizes.get(name)}
-    if not connects:
-        unused |= {*OF_CONNECT, *_CONNECT}
-        for name in _CONNECT_FUNCTIONS:
+    if not at_sockets:
+        unused |= {*OF_SOCKETS, *_AT_SOCKETS}
+        for name in _SOCKET_FUNCTIONS:
             text = text.replace(f"define dso_local i32 @{name}(", f"define internal i32 @{name}(")
     for name in unused:
         text = text.replace(f"@{name} = dso_local global", f"@{name} = internal global")

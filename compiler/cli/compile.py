@@ -103,10 +103,10 @@ POLICY_IR = "policy-ir"
     help="Count packets and bytes, only packets, or nothing for each rule.",
 )
 @click.option(
-    "--connect-hooks",
-    "connects",
+    "--socket-programs",
+    "at_sockets",
     is_flag=True,
-    help="Add the hooks by which `node load --connect-deny` refuses a connect() that policy denies.",
+    help="Add the programs that `node load --connect-deny` and `node load --bypass` need.",
 )
 @click.option(
     "--allow-empty",
@@ -153,7 +153,7 @@ def compile_(
     explain_layout: bool,
     backend: str,
     counters: str,
-    connects: bool,
+    at_sockets: bool,
     allow_empty: bool,
     node: str,
     all_nodes: bool,
@@ -182,7 +182,7 @@ def compile_(
     if cache is not None and output is not None and cache.resolve() == output.resolve():
         raise click.UsageError("--cache and -o are the same directory")
     _check_nodes(bool(cluster), node, all_nodes, jobs, executor)
-    target = Target(Backend(backend), Counters(counters), connects)
+    target = Target(Backend(backend), Counters(counters), at_sockets)
     if target.backend is Backend.LLVM and target.counters is Counters.PACKETS:
         raise click.UsageError("--backend llvm needs --rule-counters bytes or none")
     inputs = inputs_of(files, cluster, replace(options, allow_empty=allow_empty))

@@ -18,7 +18,7 @@ SECTIONS = {
         "--count", "--settled",
     ),
     "Bundle": (
-        "--backend", "--rule-counters", "--connect-hooks", "--node", "--all-nodes", "--emit",
+        "--backend", "--rule-counters", "--socket-programs", "--node", "--all-nodes", "--emit",
         "--explain-layout",
     ),
     "Proof": (

@@ -136,7 +136,7 @@ from policyc.runtime.state import Generation
     "--connect-deny",
     is_flag=True,
     help="With --socket-services pods, let a pod's connect() fail at once if policy denies it. The "
-    "bundle needs `compile --connect-hooks`.",
+    "bundle needs `compile --socket-programs`.",
 )
 @click.option(
     "--bypass",

@@ -23,6 +23,8 @@ ADDING, MESSAGES = "pc_bypass_add", "pc_bypass_msg"
 """The program that adds sockets, and the one that runs on messages."""
 SLOT = "pc_bypass_slot"
 """The map by which hooks call the first one."""
+LISTING, DENIED = "pc_bypass_list", "pc_bypass_deny"
+"""Programs that list sockets: all of them, and (of the policy's object) those that policy denies."""
 _SK_MSG_VERDICT = 7  # enum bpf_attach_type
 _FIRST = bytes(4)
 

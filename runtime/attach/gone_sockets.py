@@ -7,13 +7,12 @@ whose endpoint is gone (datapath/sockets.bpf.c), and sock_diag ends them.
 """
 
 from collections import defaultdict
-from functools import partial
 from pathlib import Path
 
 from policyc.runtime import switch
+from policyc.runtime.attach import ended_sockets
 from policyc.runtime.attach.socket_hooks import LISTING
-from policyc.runtime.counts import counted
-from policyc.runtime.kernel import bpf_syscall, namespaces, sock_diag
+from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.maps.sockets import SocketServices
 from policyc.runtime.state import Warn, unheard
@@ -37,7 +36,9 @@ def end(pins: Pins, epoch: int, warn: Warn) -> int:
         by_network = _listed(pins, program)
         if not by_network:
             break
-        ended += _end_all(by_network, unheard if left else warn)
+        ended += ended_sockets.end(
+            by_network, "of sockets to removed endpoints", unheard if left else warn
+        )
     return ended
 
 
@@ -48,24 +49,3 @@ def _listed(pins: Pins, program: Path) -> dict[int, set[tuple[int, int]]]:
         for each in services.listed_by(fd):
             found[each.network].add((each.protocol, each.cookie))
     return found
-
-
-def _end_all(by_network: dict[int, set[tuple[int, int]]], warn: Warn) -> int:
-    n_all, ended = sum(map(len, by_network.values())), 0
-    try:
-        ended += sock_diag.end(by_network.pop(namespaces.cookie(), set()))
-        for cookie, namespace in namespaces.by_cookie(list(by_network)):
-            work = partial(sock_diag.end, by_network.pop(cookie))
-            ended += namespaces.run_in(namespace, work)
-    except OSError as error:  # the new Services are in force: no reason to fail
-        warn(
-            f"cannot end {counted(n_all - ended, 'connection')} of sockets to removed endpoints: "
-            f"the kernel does not end sockets ({error.strerror})"
-        )
-        return ended
-    if left := sum(map(len, by_network.values())):
-        warn(
-            f"cannot end {counted(left, 'connection')} of sockets to removed endpoints: no process "
-            f"and no mount shows their network namespace"
-        )
-    return ended

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* bypass.bpf.c - TCP data between two pods of this node goes from socket to socket. */
+#include "bpf_iter.h"
 #include "bypass.h"
 
 /* Called by the hook at the device of the pod that sends (bypass_slot.h), which lets the packet
@@ -24,6 +25,20 @@ int pc_bypass_msg(struct sk_msg_md *ctx)
 {
 	pc_bypass_send(ctx);
 	return SK_PASS;
+}
+
+/* Lists the sockets that were added, for the loader. */
+SEC("iter/bpf_sk_storage_map")
+int pc_bypass_list(struct bpf_iter__bpf_sk_storage_map *ctx)
+{
+	struct pc_bypass_conn *conn = ctx->value;
+
+	if (!conn || !ctx->sk)
+		return 0;
+	conn->netns = ctx->sk->__sk_common.skc_net.net->net_cookie;
+	conn->socket = bpf_get_socket_cookie(ctx->sk);
+	bpf_seq_write(ctx->meta->seq, conn, sizeof(*conn));
+	return 0;
 }
 
 char pc_license[] SEC("license") = "Dual BSD/GPL";

@@ -56,6 +56,20 @@ static __always_inline enum pc_bypass_by_stack pc_bypass_track(struct pc_bypass_
 	return PC_BYPASS_NOT;
 }
 
+/* Whether a hook has decided a packet of the connection since the policy changed. */
+static __always_inline bool pc_bypass_is_renewed(struct pc_bypass_conn *conn,
+						 const struct pc_flow *flow)
+{
+	const struct pc_ct *ct = pc_bypass_ct(&conn->tuple, flow->now);
+
+	if (!pc_bypass_is_allowed(ct, flow->epoch))
+		return false;
+	conn->epoch = flow->epoch;
+	conn->egress_rule = ct->egress_rule;
+	conn->ingress_rule = ct->ingress_rule;
+	return true;
+}
+
 static __always_inline enum pc_bypass_by_stack pc_bypass_may(struct pc_bypass_conn *conn,
 							     struct tcp_sock *tcp, __u32 size)
 {
@@ -63,7 +77,7 @@ static __always_inline enum pc_bypass_by_stack pc_bypass_may(struct pc_bypass_co
 	enum pc_bypass_by_stack reason;
 
 	pc_generation(&flow);
-	if (conn->epoch != flow.epoch)
+	if (conn->epoch != flow.epoch && !pc_bypass_is_renewed(conn, &flow))
 		return PC_BYPASS_POLICY;
 	if (!conn->is_bypassed || conn->sent_seq != tcp->write_seq) {
 		if (flow.now - conn->since < (__u64)flow.second * PC_BYPASS_GRACE_SECONDS)

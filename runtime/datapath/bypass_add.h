@@ -38,11 +38,27 @@ static __always_inline struct pc_ct *pc_bypass_ct(const struct pc_tuple *tuple, 
 		   : ct;
 }
 
+static __always_inline bool pc_bypass_is_pod(__u32 epoch, __u32 device)
+{
+	struct pc_bypass_pod key = {.epoch = epoch, .device = device};
+
+	return bpf_map_lookup_elem(&pc_bypass_pods, &key);
+}
+
 static __always_inline bool pc_bypass_is_left_alone(__u32 epoch, __u32 rule)
 {
 	struct pc_bypass_rule key = {.epoch = epoch, .rule = rule};
 
 	return bpf_map_lookup_elem(&pc_bypass_not, &key);
+}
+
+/* Whether the active policy has decided the entry, and its rules and pods may be bypassed. */
+static __always_inline bool pc_bypass_is_allowed(const struct pc_ct *ct, __u32 epoch)
+{
+	return ct && ct->epoch == epoch && pc_bypass_is_pod(epoch, ct->src.ifindex) &&
+	       pc_bypass_is_pod(epoch, ct->dst.ifindex) &&
+	       !pc_bypass_is_left_alone(epoch, ct->egress_rule) &&
+	       !pc_bypass_is_left_alone(epoch, ct->ingress_rule);
 }
 
 /* Requests and answers, of which neither is too large. */
@@ -122,14 +138,12 @@ static __always_inline void pc_bypass_add_both(const struct pc_flow *flow, const
 		count->connections += 1;
 }
 
-/* Whether both ends are pods of this node that may be bypassed, and not the same. */
+/* Whether both ends are pods of this node with known network namespaces, and not the same. */
 static __always_inline bool pc_bypass_are_pods(const struct pc_flow *flow)
 {
 	return flow->src.ifindex && flow->dst.ifindex && flow->src.ifindex != flow->dst.ifindex &&
 	       flow->src.flags >> PC_ENDPOINT_NETNS_SHIFT &&
-	       flow->dst.flags >> PC_ENDPOINT_NETNS_SHIFT &&
-	       bpf_map_lookup_elem(&pc_bypass_pods, &flow->src.ifindex) &&
-	       bpf_map_lookup_elem(&pc_bypass_pods, &flow->dst.ifindex);
+	       flow->dst.flags >> PC_ENDPOINT_NETNS_SHIFT;
 }
 
 /* The entry of the flow's connection, if it may be bypassed; turns the flow to the opener's
@@ -144,11 +158,7 @@ static __always_inline struct pc_ct *pc_bypass_entry(struct pc_flow *flow, bool 
 		pc_flow_turn(flow);
 		ct = pc_bypass_ct(&flow->tuple, flow->now);
 	}
-	if (!ct || ct->epoch != flow->epoch ||
-	    pc_bypass_is_left_alone(flow->epoch, ct->egress_rule) ||
-	    pc_bypass_is_left_alone(flow->epoch, ct->ingress_rule))
-		return 0;
-	return ct;
+	return pc_bypass_is_allowed(ct, flow->epoch) ? ct : 0;
 }
 
 static __always_inline void pc_bypass_consider(struct __sk_buff *skb, struct pc_flow *flow)

@@ -31,7 +31,17 @@ struct wait_queue_entry {
 struct socket_wq {
 	struct wait_queue_head wait;
 } __attribute__((preserve_access_index));
+struct net {
+	__u64 net_cookie;
+} __attribute__((preserve_access_index));
+typedef struct {
+	struct net *net;
+} possible_net_t;
+struct sock_common {
+	possible_net_t skc_net;
+} __attribute__((preserve_access_index));
 struct sock {
+	struct sock_common __sk_common;
 	struct socket_wq *sk_wq;
 	void *sk_user_data;
 } __attribute__((preserve_access_index));

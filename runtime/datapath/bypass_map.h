@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* bypass_map.h - the sockets whose data may bypass the TCP/IP stack of the node.
- * Gives struct pc_bypass_conn and its maps.
+ * Gives the maps, pc_bypass_counts(), pc_bypass_other().
  *
  * Both ends of such a connection are sockets of pods of this node. A message of one end goes to a
  * queue of the other end's socket, which its reader empties before the queue of the stack. So a
@@ -8,9 +8,11 @@
  * that the stack brought. Why: docs/decisions/0052-same-node-tcp.md
  */
 #pragma once
-#include "flow.h"
+#include "bypass_conn.h"
 
 #define PC_BYPASS_SOCKETS 65536
+#define PC_BYPASS_PODS    4096  /* of a generation */
+#define PC_BYPASS_RULES   65536 /* of a generation */
 
 /* Why a message goes by the stack. */
 enum pc_bypass_by_stack {
@@ -21,13 +23,6 @@ enum pc_bypass_by_stack {
 	PC_BYPASS_UNREAD,    /* the receiver has not read what the bypass brought: it is too much */
 	PC_BYPASS_UNTRACKED, /* conntrack has no entry that allows the connection */
 	PC_BYPASS_REASONS
-};
-
-/* One end of a connection. No two connections have the same number. */
-struct pc_bypass_key {
-	__u64 connection;
-	__u32 is_opener;
-	__u32 zero;
 };
 
 /* The kernel removes a socket that is closed. */
@@ -52,43 +47,23 @@ struct {
 } pc_bypass_read SEC(".maps");
 #define PC_BYPASS_READ (1ULL << 32)
 
-/* What a socket sends. */
-struct pc_bypass_conn {
-	struct pc_bypass_key key;        /* its own */
-	__u64 since;                     /* the tick when it was added */
-	__u64 messages, bytes;           /* that were bypassed */
-	__u64 read_messages, read_bytes; /* of these, what the receiver has read at least */
-	__u64 tracked;                   /* the tick when conntrack was told last */
-	__u64 peer;                      /* the kernel's address of the other end's struct sock */
-	__u64 told;                      /* its own entry of pc_bypass_read, as it wrote it */
-	struct pc_tuple tuple;           /* from the opener to the other end */
-	__u32 epoch;                     /* of the policy that allows the connection */
-	__u32 sent_seq; /* the TCP sequence number after what was sent by the stack */
-	__u32 egress_rule, ingress_rule;
-	__u32 is_bypassed;
-	__u32 zero;
+/* What a load says of its generation: (epoch, host-side device of a pod) -> 1, if its data may
+ * bypass the stack.
+ */
+struct pc_bypass_pod {
+	__u32 epoch, device;
 };
-_Static_assert(sizeof(struct pc_bypass_conn) == 144, "no hidden padding");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct pc_bypass_conn);
-	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} pc_bypass_conns SEC(".maps");
-
-/* The host-side devices of pods whose data may bypass the stack -> 1. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 4096);
-	__type(key, __u32);
+	__uint(max_entries, 2 * PC_BYPASS_PODS);
+	__type(key, struct pc_bypass_pod);
 	__type(value, __u32);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_bypass_pods SEC(".maps");
 
-/* Rules of policies whose connections stay with the stack -> 1. */
+/* (epoch, rule of a policy) -> 1, if its connections stay with the stack. */
 struct pc_bypass_rule {
 	__u32 epoch, rule;
 };
@@ -96,7 +71,7 @@ struct pc_bypass_rule {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 131072);
+	__uint(max_entries, 2 * PC_BYPASS_RULES);
 	__type(key, struct pc_bypass_rule);
 	__type(value, __u32);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);

@@ -236,8 +236,9 @@ int pc_policy_run(struct __sk_buff *skb)
 	return pc_end_of(skb, flow, &decision);
 }
 
-#ifdef PC_CONNECTS
+#ifdef PC_AT_SOCKETS
 #include "policy_connect.h"
+#include "policy_bypass.h"
 #endif
 
 char pc_license[] SEC("license") = "Dual BSD/GPL";

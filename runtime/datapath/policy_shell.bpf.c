@@ -20,7 +20,7 @@
 #define PC_EG_CIDR4      2047934478
 #define PC_EG_CIDR6      2047934479
 #define PC_COUNTED_WORDS 2
-#define PC_CONNECTS      1
+#define PC_AT_SOCKETS    1
 #define PC_IS_COUNTED    pc_constant(PC_INGRESS, PC_K_IS_COUNTED)
 #define PC_TOLD_APART    pc_constant(PC_INGRESS, PC_K_TOLD_APART)
 #define PC_REJECTS       (pc_constant(PC_INGRESS, PC_K_EFFECTS) & PC_EFFECT_REJECT)

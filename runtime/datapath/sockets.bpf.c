@@ -2,6 +2,7 @@
 /* sockets.bpf.c - cgroup hooks: processes of the node and of its pods reach Services.
  * If an IPv6 socket uses ::ffff:a.b.c.d, the last word is an IPv4 address.
  */
+#include "bpf_iter.h"
 #include "socket_family.h"
 #include "sockets.h"
 
@@ -120,20 +121,6 @@ int pc_getpeer6(struct bpf_sock_addr *ctx)
 {
 	return pc_from6(ctx);
 }
-
-/* The kernel's context of an iteration over a map of socket storage. The verifier knows the type of
- * each pointer in it, so it would refuse another layout.
- */
-struct bpf_iter_meta {
-	struct seq_file *seq;
-};
-
-struct bpf_iter__bpf_sk_storage_map {
-	struct bpf_iter_meta *meta;
-	struct bpf_map *map;
-	struct sock *sk;
-	void *value;
-};
 
 /* Lists the connections whose endpoint was removed, for the loader, which ends them. */
 SEC("iter/bpf_sk_storage_map")

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Maps of the bypass (datapath/bypass_map.h)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
+from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.per_cpu import per_cpu_sums
 from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.maps.pinned_map import PRESENT, PinnedMap
@@ -16,15 +18,16 @@ class BypassSockets(PinnedMap):
     NAME = "pc_bypass_socks"
 
 
-class BypassRules(PinnedMap):
-    """pc_bypass_not: rules whose connections stay with the stack, by epoch."""
+class _ByEpoch(PinnedMap):
+    """A set of numbers for each generation."""
 
-    NAME = "pc_bypass_not"
+    FIELD: ClassVar[str]
 
-    def add(self, epoch: int, rules: Iterable[int], undo: Undo) -> None:
-        """Rules of a generation."""
-        for rule in rules:
-            self.replace(self.key.pack(epoch=epoch, rule=rule), PRESENT, undo)
+    def add(self, epoch: int, numbers: Iterable[int], undo: Undo) -> None:
+        """Those of a generation."""
+        for number in numbers:
+            key = self.key.pack(**{"epoch": epoch, self.FIELD: number})
+            self.replace(key, PRESENT, undo)
 
     def keep_only(self, epoch: int) -> None:
         """Forget those of other generations."""
@@ -33,20 +36,62 @@ class BypassRules(PinnedMap):
                 self.delete(key)
 
 
-class BypassPods(PinnedMap):
+class BypassRules(_ByEpoch):
+    """pc_bypass_not: rules whose connections stay with the stack."""
+
+    NAME = "pc_bypass_not"
+    FIELD = "rule"
+
+
+class BypassPods(_ByEpoch):
     """pc_bypass_pods: the devices of pods whose data may bypass the stack."""
 
     NAME = "pc_bypass_pods"
+    FIELD = "device"
 
-    def add(self, devices: Iterable[int], undo: Undo) -> None:
-        """Devices by index; those that are there stay."""
-        for device in devices:
-            self.replace(self.number_key(device), PRESENT, undo)
 
-    def keep_only(self, devices: Iterable[int]) -> None:
-        """Forget all others."""
-        for key in set(self.all_keys()) - set(map(self.number_key, devices)):
-            self.delete(key)
+@dataclass(frozen=True, slots=True)
+class BypassedSocket:
+    """A socket that was added to the bypass."""
+
+    key: bytes
+    network: int
+    """The cookie of its network namespace."""
+    cookie: int
+    messages: int
+    bytes: int
+    is_bypassed: bool
+    """Whether its last message was bypassed."""
+
+
+class BypassedSockets(PinnedMap):
+    """pc_bypass_conns: what each such socket sends."""
+
+    NAME = "pc_bypass_conns"
+
+    def denied_by(self, program: int) -> set[bytes]:
+        """The keys that the policy's program lists."""
+        return {*_chunks(bpf_syscall.iterate_map(program, self.fd), self.value.field("key").size)}
+
+    def listed_by(self, program: int) -> list[BypassedSocket]:
+        """Every socket, as the program of the bypass lists them."""
+        raw = bpf_syscall.iterate_map(program, self.fd)
+        return [self._read(each) for each in _chunks(raw, self.value.size)]
+
+    def _read(self, raw: bytes) -> BypassedSocket:
+        number = self.value.number
+        return BypassedSocket(
+            key=self.value.raw(raw, "key"),
+            network=number(raw, "netns"),
+            cookie=number(raw, "socket"),
+            messages=number(raw, "messages"),
+            bytes=number(raw, "bytes"),
+            is_bypassed=bool(number(raw, "is_bypassed")),
+        )
+
+
+def _chunks(data: bytes, size: int) -> Iterator[bytes]:
+    return (data[at : at + size] for at in range(0, len(data), size))
 
 
 @dataclass(frozen=True, slots=True)

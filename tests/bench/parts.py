@@ -41,15 +41,15 @@ PARTS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     ),
     "handing over (bpf_redirect_peer)": (
         "hooks.bpf.c",
-        "\t\treturn TC_ACT_REDIRECT;\n\tif (!step && flow->action.forward_to)\n"
+        "\t\tpc_bypass_offer(skb, flow);\n\tif (!step && flow->action.forward_to)\n"
         "\t\treturn bpf_redirect_peer(flow->action.forward_to, 0);",
-        "\t\treturn TC_ACT_REDIRECT;\n\tif (!step && flow->action.forward_to)\n"
+        "\t\tpc_bypass_offer(skb, flow);\n\tif (!step && flow->action.forward_to)\n"
         "\t\treturn TC_ACT_REDIRECT;",
         KNOWN,
     ),
     "the entry's state and time": (
         "from_pod.h",
-        "\t\tpc_ct_touch(&match->at, flow, match->is_reply);\n\t}\n\tpc_frag_passed(flow);",
+        "\t\tpc_from_pod_touch(match, flow);\n\t}\n\tpc_frag_passed(flow);",
         "\t}\n\tpc_frag_passed(flow);",
         KNOWN,
     ),

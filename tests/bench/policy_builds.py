@@ -23,7 +23,7 @@ from policy_chain import load as load_chain
 
 from policyc.backends.ebpf_c import clang
 from policyc.backends.ebpf_c.bare import bare_text
-from policyc.compiler.driver.compile.bundle import CONNECT_HOOKS
+from policyc.compiler.driver.compile.bundle import SOCKET_PROGRAMS
 from policyc.compiler.driver.compile.compile import (
     Inputs,
     decide_read,
@@ -136,7 +136,7 @@ def ours(
         (work / "policy.bpf.c").write_text(bare_text(decided.emitted.c))
         seconds = _compile(work, backend, decided)
         size = (work / "out.o").stat().st_size
-        loaded = Loaded(work / "out.o", bpffs, held, CONNECT_HOOKS)
+        loaded = Loaded(work / "out.o", bpffs, held, SOCKET_PROGRAMS)
     for seed in decided.emitted.seeds:
         if seed.data:
             _write_seed(loaded.maps[seed.map_name], seed.data, 4 * len(seed.fields), seed.key_bytes)
@@ -173,7 +173,7 @@ def _compile(work: Path, backend: str, decided: Decided) -> float:
     began = time.process_time()
     sizes = {seed.map_name: seed.entries for seed in decided.emitted.seeds}
     text = bpf.shell_of((work / "shell.bc").read_bytes())
-    text = bpf.specialised(text, sizes, decided.emitted.plan, connects=True)  # it looks pods up
+    text = bpf.specialised(text, sizes, decided.emitted.plan, at_sockets=True)  # it looks pods up
     text += "\n" + known_functions(decided.emitted.layout.verdicts, decided.emitted.plan)
     (work / "out.o").write_bytes(bpf.compile_text(text))
     return time.process_time() - began

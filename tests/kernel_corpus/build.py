@@ -78,7 +78,7 @@ def _of(case: CorpusCase) -> str:
     """A digest of everything that the bundle depends on."""
     asked = case.diagrams and case.diagrams.value
     text = json.dumps(
-        [case.policies, case.cluster, case.counters, case.node, case.connects, asked],
+        [case.policies, case.cluster, case.counters, case.node, case.at_sockets, asked],
         sort_keys=True,
     )
     if case.name in ASKED:
@@ -107,7 +107,7 @@ def _build_one(case: CorpusCase, folder: Path) -> None:
     record: dict[str, Any] = {"of": _of(case), "what": case.what, "refused": ""}
     try:
         for suffix, backend in BACKENDS.items():
-            made_for = Target(backend, Counters(case.counters), case.connects)
+            made_for = Target(backend, Counters(case.counters), case.at_sockets)
             emitted = emit_all(decided.decision, Budgets(diagrams=case.diagrams), made_for)
             provenance = Provenance((), {}, {}, node=case.node)
             texts = node_texts(decided.decision)

@@ -16,8 +16,8 @@ class CorpusCase:
     """`cluster` empty: without a cluster snapshot. `name` is that of a folder with its bundles.
 
     `counters` is what is counted for each rule (none, packets, bytes), `node` the node that the bundles
-    are for, "" for every node. `connects` adds the hooks at connect(). `diagrams` asks for a layout of
-    long diagrams that would not be chosen.
+    are for, "" for every node. `at_sockets` adds the programs at sockets. `diagrams` asks for a layout
+    of long diagrams that would not be chosen.
     """
 
     name: str
@@ -26,5 +26,5 @@ class CorpusCase:
     cluster: Objects = ()
     counters: str = "bytes"
     node: str = ""
-    connects: bool = False
+    at_sockets: bool = False
     diagrams: DiagramLayout | None = None

@@ -120,9 +120,9 @@ def variant_cases() -> tuple[CorpusCase, ...]:
         *(
             replace(
                 each,
-                name=f"connect-hooks-{at}",
+                name=f"socket-programs-{at}",
                 what=f"as {each.name}, with hooks at connect()",
-                connects=True,
+                at_sockets=True,
             )
             for at, each in enumerate(together_cases(), 1)
         ),

@@ -29,6 +29,7 @@ class MapKind(IntEnum):
     LRU_PERCPU_HASH = 10
     LPM_TRIE = 11
     DEVMAP = 14
+    SOCKHASH = 18
     SK_STORAGE = 24
     DEVMAP_HASH = 25
     RINGBUF = 27

@@ -67,10 +67,12 @@ class CallKfunc:
 class Poisoned:
     """An instruction that refers to something the kernel lacks, as the loader rewrites it.
 
-    It must not be reached.
+    Or to an address that only the kernel knows. It must not be reached.
     """
 
     why: str
+    size: int = 1
+    """In slots."""
 
 
 Linked: TypeAlias = (
@@ -95,4 +97,6 @@ Linked: TypeAlias = (
 
 def linked_slots(instruction: Linked) -> int:
     """The number of slots of eight bytes that an instruction takes."""
+    if isinstance(instruction, Poisoned):
+        return instruction.size
     return 2 if isinstance(instruction, (LoadNumber, LoadMap, LoadMapValue)) else 1

@@ -26,6 +26,7 @@ from policyc.verifier.bytecode.instructions import (
     LoadWide,
     Pseudo,
     Store,
+    slots,
 )
 from policyc.verifier.bytecode.linked import (
     CallFunction,
@@ -108,6 +109,9 @@ class Linker:
             self.object.elf.sections
         ):
             raise UnmodelledError(f"{instruction} refers to {symbol.name}")
+        if symbol.section == SHN_UNDEF:
+            why = f"the address of the kernel's {symbol.name} is not known"
+            return Poisoned(why, slots(instruction))
         section = self.object.elf.sections[symbol.section]
         if section.name == SECTION and symbol.kind == SymbolType.OBJECT:
             if symbol.name not in self.object.maps or instruction.low or instruction.high:

@@ -41,14 +41,14 @@ def map_faults(
     program: BpfObject,
     hooks: BpfObject,
     own: Iterable[LoadedMap],
-    sockets: BpfObject | None = None,
+    others: Iterable[BpfObject] = (),
 ) -> Iterator[str]:
     """Each map that is neither shared as the hooks declare it, nor one of the generation's own.
 
-    `sockets` are the hooks at sockets, whose maps a program with hooks at connect() shares, too.
+    `others` are the node's objects whose maps a program with programs at sockets shares, too.
     """
     known = {each.name: each for each in own}
-    theirs = {**(sockets.maps if sockets else {}), **hooks.maps}
+    theirs = {name: found for each in (*others, hooks) for name, found in each.maps.items()}
     for name, found in program.maps.items():
         shared = theirs.get(name)
         if name in known:

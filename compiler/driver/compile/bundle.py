@@ -50,7 +50,7 @@ SOCKET_HOOKS = tuple(
 )
 BYPASS_PROGRAMS = ("pc_bypass_add", "pc_bypass_msg")
 POLICY_PROGRAM, POLICY_OBJECT = "pc_policy_run", "policy.bpf.o"
-CONNECT_HOOKS = ("pc_policy_conn4", "pc_policy_conn6")
+SOCKET_PROGRAMS = ("pc_policy_conn4", "pc_policy_conn6", "pc_bypass_deny")
 
 
 Text = str | bytes
@@ -280,7 +280,7 @@ def _manifest(
             **provenance.options,
             "backend": emitted.target.backend.value,
             "rule_counters": emitted.target.counters.value,
-            **({"connect_hooks": True} if emitted.target.connects else {}),
+            **({"socket_programs": True} if emitted.target.at_sockets else {}),
         },
         "proof": dict(provenance.proof),
         "programs": [
@@ -289,16 +289,16 @@ def _manifest(
             *({"name": name, "object": "bypass.bpf.o"} for name in BYPASS_PROGRAMS),
             *({"name": name, "object": "xdp.bpf.o"} for name in XDP_PROGRAMS),
             {"name": POLICY_PROGRAM, "object": POLICY_OBJECT},
-            *({"name": name, "object": POLICY_OBJECT} for name in connect_hooks(emitted)),
+            *({"name": name, "object": POLICY_OBJECT} for name in socket_programs(emitted)),
         ],
         "maps": [_map(seed) for seed in emitted.seeds],
         "files": dict(digests),
     }
 
 
-def connect_hooks(emitted: Emitted) -> tuple[str, ...]:
-    """The hooks at connect() that the policy's object has."""
-    return CONNECT_HOOKS if emitted.target.connects else ()
+def socket_programs(emitted: Emitted) -> tuple[str, ...]:
+    """The programs at sockets that the policy's object has."""
+    return SOCKET_PROGRAMS if emitted.target.at_sockets else ()
 
 
 def _map(seed: Seed) -> dict[str, Any]:

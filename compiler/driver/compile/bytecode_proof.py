@@ -67,8 +67,8 @@ class ProvedGeneration:
     object: bytes
     hooks: bytes
     maps: tuple[LoadedMap, ...]
-    sockets: bytes = b""
-    """The hooks at sockets, where the object has hooks at connect(), which share their maps."""
+    others: tuple[bytes, ...] = ()
+    """The node's objects whose maps the object shares, too, where it has programs at sockets."""
 
 
 def solvers_of(choice: Choice) -> tuple[tuple[str, str], ...]:
@@ -150,8 +150,8 @@ def _code(
 def _code_anew(given: ProvedGeneration, data: DataLemma, solver: Choice) -> ProvedPart:
     try:
         program, hooks = read_object(given.object), read_object(given.hooks)
-        sockets = read_object(given.sockets) if given.sockets else None
-        apart = (*layout_faults(program, hooks), *map_faults(program, hooks, given.maps, sockets))
+        others = [*map(read_object, given.others)]
+        apart = (*layout_faults(program, hooks), *map_faults(program, hooks, given.maps, others))
         if apart:  # the program would be read with layouts other than the hooks'
             return _part(CODE, ProofStatus.REFUTED, tuple(_first(apart)))
         runs = run_policy(program)
@@ -189,7 +189,7 @@ def _key(given: ProvedGeneration, data: DataLemma, solver: Choice) -> str:
     said = json.dumps(solvers_of(solver))
     codes = repr(sorted(data.codes.items()))
     maps = repr([replace(each, seed=b"") for each in given.maps])
-    shared = given.hooks, given.sockets, maps
+    shared: tuple[str | bytes, ...] = (given.hooks, *given.others, maps)
     return key_of(
         "code lemma", code, said, given.object, *shared, repr(_read_by_code(given.plan)), codes
     )

@@ -42,9 +42,11 @@ def emit_all(
     if not fits(decision, plan):
         raise InternalError("the lookup plan has no room for the Decision IR")
     seeds = (*make_seeds(decision, plan, layout.verdicts), *connect_seeds(target))
-    return Emitted(layout, emit_c(decision, plan, layout.verdicts, target.connects), seeds, target)
+    return Emitted(
+        layout, emit_c(decision, plan, layout.verdicts, target.at_sockets), seeds, target
+    )
 
 
 def connect_seeds(target: Target) -> tuple[Seed, ...]:
     """The maps of the hooks at connect(), if the program has them."""
-    return (CONNECT_SEED,) if target.connects else ()
+    return (CONNECT_SEED,) if target.at_sockets else ()

@@ -40,5 +40,7 @@ def context_of(inputs: Inputs, target: Target | None = None) -> str:
     """The common context of runs with the same questions, or the same results of them for a target."""
     sources = [[str(source) for source in some] for some in (inputs.policies, inputs.cluster)]
     profile = inputs.options.profile.value if inputs.options.profile else None
-    made = [target.backend.value, target.counters.value, target.connects, profile] if target else []
+    made = (
+        [target.backend.value, target.counters.value, target.at_sockets, profile] if target else []
+    )
     return json.dumps([sources, options_json(inputs), *made], sort_keys=True)

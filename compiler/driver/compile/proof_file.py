@@ -26,7 +26,7 @@ from policyc.compiler.driver.compile.bytecode_proof import (
 )
 from policyc.compiler.driver.compile.emission import Emitted
 from policyc.compiler.driver.compile.json_lines import json_text
-from policyc.compiler.driver.compile.target import HOOKS, SOCKETS
+from policyc.compiler.driver.compile.target import HOOKS
 from policyc.ir.decision import DecisionIR
 from policyc.ir.errors import HostError, InternalError
 from policyc.ir.results.prove import ProofStatus, ProvedPart
@@ -72,13 +72,13 @@ class BundleProver:
         maps = tuple(map(as_loaded, emitted.seeds))
         program = bytes(files[POLICY_OBJECT])
         hooks = bytes(files[HOOKS])
-        sockets = bytes(files[SOCKETS]) if emitted.target.connects else b""
-        given = ProvedGeneration(self.decision, emitted.plan, program, hooks, maps, sockets)
+        others = tuple(bytes(files[name]) for name in emitted.target.shared_objects)
+        given = ProvedGeneration(self.decision, emitted.plan, program, hooks, maps, others)
         parts = prove_generation(given, self.solver, self.cache)
         demand(parts)
         named = {name: data for name, data in files.items() if is_proved_of(name)}
         return proof_text(
-            parts, named, solvers_of(self.solver), self.universe, emitted.target.connects
+            parts, named, solvers_of(self.solver), self.universe, emitted.target.at_sockets
         )
 
 

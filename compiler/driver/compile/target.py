@@ -32,11 +32,11 @@ class Backend(Enum):
 
 @dataclass(frozen=True)
 class Target:
-    """The backend, the counters for each rule, and whether there are hooks at connect()."""
+    """The backend, the counters for each rule, and whether there are programs at sockets."""
 
     backend: Backend = Backend.C
     counters: Counters = Counters.BYTES
-    connects: bool = False
+    at_sockets: bool = False
 
     def require(self) -> None:
         """HostError unless the compiler is installed: checked before the work, not after it."""
@@ -54,6 +54,11 @@ class Target:
 
             return {"clang": objects.clang_release(cache)}
         return {"llvm": llvm_release()}
+
+    @property
+    def shared_objects(self) -> tuple[str, ...]:
+        """Objects of the node, besides the hooks, whose maps the policy program shares."""
+        return (SOCKETS, BYPASS) if self.at_sockets else ()
 
     def node_objects(self, cache: BuildCache | None) -> dict[str, bytes]:
         """NODE_OBJECTS by name; without clang, the prebuilt ones."""
@@ -78,7 +83,7 @@ class Target:
             return objects.policy_object(c, cache)
         from policyc.backends.llvm import bpf
 
-        text = bpf.policy_text(verdicts, plan, seeds, self.connects)
+        text = bpf.policy_text(verdicts, plan, seeds, self.at_sockets)
         if cache is None:
             return bpf.compile_text(text)
         key = key_of("llvm object", llvm_release(), text)

@@ -61,7 +61,6 @@ from policyc.compiler.driver.compile.target import (
     Backend,
     Target,
 )
-from policyc.compiler.driver.compile.target import SOCKETS as SOCKETS_OBJECT
 from policyc.compiler.driver.installed import release_of
 from policyc.ir.counts import cluster_words
 from policyc.ir.errors import HostError, InputError
@@ -150,7 +149,7 @@ def _target(path: str, manifest: Mapping[str, Any]) -> Target:
         return Target(
             Backend(options.get("backend")),
             Counters(options.get("rule_counters")),
-            options.get("connect_hooks") is True,
+            options.get("socket_programs") is True,
         )
     except ValueError as failure:
         hint = "compile it again with this release"
@@ -174,7 +173,7 @@ def prove_bundle(
         given.files[POLICY_OBJECT],
         given.files[HOOKS_OBJECT],
         tuple(_loaded_maps(given)),
-        given.files[SOCKETS_OBJECT] if given.emitted.target.connects else b"",
+        tuple(given.files[name] for name in given.emitted.target.shared_objects),
     )
     parts += prove_generation(generation, solver, cache)
     if cache is not None:
@@ -184,7 +183,7 @@ def prove_bundle(
         _universe(given.ready),
         tuple(parts),
         tuple(dict.fromkeys((*solvers_of(Choice.Z3), *solvers_of(solver)))),
-        (*ASSUMPTIONS, *([CONNECT_ASSUMPTION] if given.emitted.target.connects else [])),
+        (*ASSUMPTIONS, *([CONNECT_ASSUMPTION] if given.emitted.target.at_sockets else [])),
     )
 
 

@@ -227,7 +227,7 @@ def _write(
         layout,
         c_of(
             *(verdicts, layout.plan, classes, _columns_in_words(record, anew)),
-            connects=target.connects,
+            at_sockets=target.at_sockets,
         ),
         (*seeds_of(verdicts, layout.plan, record.address_seeds), *connect_seeds(target)),
         target,

@@ -4,7 +4,8 @@
 from collections.abc import Iterator
 
 from policyc.runtime import switch
-from policyc.runtime.attach import bypass, socket_hooks
+from policyc.runtime.attach import bypass, denied_connections, socket_hooks
+from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.libbpf import Object
 from policyc.runtime.load.context import Removal
 from policyc.runtime.load.resources.resource import Resource, Transaction
@@ -37,10 +38,13 @@ class Bypassing(Resource):
         """Tell which pods may be bypassed, and which rules' connections stay with the stack."""
         if not self._loaded:
             return
+        listing = self.context.pins.generation(generation.epoch) / bypass.LISTING
+        if not listing.exists():  # this may run twice
+            bpf_syscall.obj_pin(self._loaded.program_fd(bypass.LISTING), listing)
         with BypassRules(self.context.pins) as rules:
             rules.add(generation.epoch, _left_alone(generation), work.undo)
         with BypassPods(self.context.pins) as pods:
-            pods.add(_devices(generation), work.undo)
+            pods.add(generation.epoch, _devices(generation), work.undo)
 
     def commit(self, generation: Generation, work: Transaction) -> None:
         """From now on connections are added."""
@@ -48,13 +52,15 @@ class Bypassing(Resource):
             bypass.attach(self.context.pins, self._loaded, work.undo)
 
     def sweep(self, generation: Generation) -> None:
-        """What only the generation before needed goes."""
+        """Connections that the policy denies end; what only the generation before needed goes."""
         pins = self.context.pins
-        if not self._loaded:
+        if self._loaded:
+            denied_connections.end(pins, generation.epoch, self.context.warn)
+        else:
             bypass.detach(pins)
         if BypassPods.is_there(pins):
             with BypassPods(pins) as pods, BypassRules(pins) as rules:
-                pods.keep_only(_devices(generation) if self._loaded else ())
+                pods.keep_only(generation.epoch)
                 rules.keep_only(generation.epoch)
 
     @staticmethod

@@ -3,7 +3,7 @@
 
 import struct
 
-from policyc.runtime.attach import hook_programs, network, socket_hooks
+from policyc.runtime.attach import bypass, hook_programs, network, socket_hooks
 from policyc.runtime.attach.hook_programs import HookPrograms
 from policyc.runtime.bundle.bundle import POLICY_OBJECT
 from policyc.runtime.errors import InputError
@@ -90,14 +90,21 @@ class PolicyProgram(Resource):
         path = at.given.bundle.path / POLICY_OBJECT
         self.program = work.held.enter_context(Object(path, at.pins.maps))
         socket_hooks.forget_new_maps(at.pins, work.undo)  # hooks at connect() share some
-        if not at.request.connect_deny:
-            self.program.leave_out(socket_hooks.CONNECT_HOOKS)
-        elif not all(map(self.program.has_program, socket_hooks.CONNECT_HOOKS)):
+        self.program.leave_out({*socket_hooks.CONNECT_HOOKS, bypass.DENIED} - self._at_sockets)
+        if not all(map(self.program.has_program, self._at_sockets)):
+            option = "--bypass" if at.request.bypass else "--connect-deny"
             raise InputError(
-                f"{at.given.bundle.path}: the bundle has no hooks that refuse a connect()",
-                "compile it again with --connect-hooks",
+                f"{at.given.bundle.path}: the bundle lacks the programs of {option}",
+                "compile it again with --socket-programs",
             )
         self.program.load()
+
+    @property
+    def _at_sockets(self) -> set[str]:
+        """The programs at sockets that the load asks for."""
+        request = self.context.request
+        wanted = {*socket_hooks.CONNECT_HOOKS} if request.connect_deny else set()
+        return wanted | ({bypass.DENIED} if request.bypass else set())
 
     @property
     def refusing(self) -> dict[str, int]:
@@ -132,6 +139,8 @@ class PolicyProgram(Resource):
         for name, fd in self.program.own_maps():
             bpf_syscall.obj_pin(fd, folder / name)
         bpf_syscall.obj_pin(self.program.program_fd(POLICY_PROGRAM), folder / POLICY_PROGRAM)
+        if self.context.request.bypass:
+            bpf_syscall.obj_pin(self.program.program_fd(bypass.DENIED), folder / bypass.DENIED)
 
     def _fill_slot(self, slot: int, work: Transaction) -> None:
         program = struct.pack("=I", self.program.program_fd(POLICY_PROGRAM))

@@ -1,18 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TCP data between two pods of the node goes from socket to socket."""
+"""TCP data between two pods of the node goes from socket to socket, where the policy allows it."""
 
+import errno
+import json
 import socket
-import time
 from collections.abc import Iterator
 
 import pytest
 
-from tests.kernel.support.bypass_lab import counted, received, talk
+from tests.kernel.support.bundles import compiled
+from tests.kernel.support.bypass_lab import (
+    connection,
+    counted,
+    deliver,
+    exchanged,
+    exchanged_for,
+)
 from tests.kernel.support.socket_lab import PODS, Socketed, socket_lab, ways
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("loads_of_children")]
 
-POLICY = """\
+OPEN = """\
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
 metadata: {name: guarded, namespace: shop}
@@ -21,6 +29,9 @@ spec:
   policyTypes: [Egress]
   egress: [{to: [{podSelector: {matchLabels: {app: web}}}]}]
 """
+SHUT = OPEN.replace("web", "cart")
+LONGER = 5.0
+"""Seconds by which a connection that may be bypassed is."""
 
 
 @pytest.fixture(scope="module", params=["c", pytest.param("llvm", marks=pytest.mark.slow)])
@@ -28,7 +39,9 @@ def lab(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Socketed]:
     folder, pods = tmp_path_factory.mktemp("bypass"), tuple(PODS.values())
-    with socket_lab(folder, POLICY, request.param, pods, "pods") as found:
+    how = ("--backend", request.param, "--socket-programs")
+    with socket_lab(folder, OPEN, request.param, pods, "pods", ("--socket-programs",)) as found:
+        compiled(folder, SHUT, *how, name="shut")
         found.bypass = "tcp"
         yield found
 
@@ -36,34 +49,131 @@ def lab(
 @pytest.fixture
 def node(lab: Socketed) -> Iterator[Socketed]:
     yield lab
+    lab.bundle, lab.bypass = "bundle", "tcp"
     lab.unload()
 
 
-REQUEST, ANSWER = b"request" * 100, b"answer" * 20000
-
-
-def asks(opened: socket.socket) -> list[bytes]:
-    found = []
-    for _ in range(400):
-        opened.sendall(REQUEST)
-        found.append(received(opened, len(ANSWER)))
-        time.sleep(0.01)
-    opened.shutdown(socket.SHUT_WR)
-    return [*found, opened.recv(10)]
-
-
-def answers(taken: socket.socket) -> list[bytes]:
-    found = []
-    for _ in range(400):
-        found.append(received(taken, len(REQUEST)))
-        taken.sendall(ANSWER)
-    return [*found, taken.recv(10)]
+def load(node: Socketed, bundle: str = "bundle") -> None:
+    node.bundle = bundle
+    node.load_at(None)
 
 
 @ways
-def test_both_directions_bypass_the_stack(node: Socketed, way: str) -> None:
-    node.load()
-    client, server = talk(node, asks, answers, way)
-    assert client == [ANSWER] * 400 + [b""] and server == [REQUEST] * 400 + [b""]
-    found = counted(node)
-    assert found.bytes > 0 and not found.left
+def test_requests_and_answers_bypass_the_stack(node: Socketed, way: str) -> None:
+    load(node)
+    with connection(node, way=way) as talking:
+        exchanged(node, talking)
+        for size in (1, 1000, 64000, 300000):
+            before = counted(node)
+            talking.exchange(b"q" * size, b"a" * size)
+            assert counted(node).bytes == before.bytes + 2 * size
+        assert counted(node).connections == 1 and not counted(node).left
+        talking.client.shutdown(socket.SHUT_WR)
+        deliver(talking.server, talking.client, b"the rest")
+        assert talking.server.recv(10) == b""
+        talking.server.close()
+        assert talking.client.recv(10) == b""
+
+
+def test_a_policy_that_allows_a_connection_lets_it_return_to_the_bypass(node: Socketed) -> None:
+    load(node)
+    with connection(node, ("guarded", "web")) as talking:
+        exchanged(node, talking)
+        load(node)
+        exchanged(node, talking)
+        assert set(counted(node).left) == {"policy"}
+
+
+def test_a_connection_that_a_policy_denies_ends_though_both_ends_only_read(node: Socketed) -> None:
+    load(node)
+    with connection(node, ("guarded", "web")) as denied, connection(node, port=9001) as allowed:
+        exchanged(node, denied)
+        exchanged(node, allowed)
+        load(node, "shut")
+        for each in (denied.client, denied.server):
+            with pytest.raises(OSError) as found:
+                each.recv(10)
+            assert found.value.errno in (errno.ECONNABORTED, errno.ECONNRESET)
+        exchanged(node, allowed)
+
+
+def test_data_from_before_a_denial_may_be_read_and_none_from_after_it_arrives(
+    node: Socketed,
+) -> None:
+    load(node)
+    with connection(node, ("guarded", "web")) as talking:
+        exchanged(node, talking)
+        talking.client.sendall(b"before")
+        load(node, "shut")
+        with pytest.raises(OSError):
+            talking.client.sendall(b"after")
+        found = b""
+        try:
+            while data := talking.server.recv(100):
+                found += data
+        except OSError:
+            pass
+        assert found in (b"", b"before")
+
+
+def test_without_the_option_nothing_is_bypassed_any_more(node: Socketed) -> None:
+    load(node)
+    with connection(node) as talking:
+        exchanged(node, talking)
+        node.bypass = None
+        load(node)
+        before = counted(node).messages
+        exchanged_for(talking, 0.5)
+        assert counted(node).messages == before
+
+
+def test_after_an_unload_nothing_is_bypassed_any_more(node: Socketed) -> None:
+    load(node)
+    with connection(node) as talking:
+        exchanged(node, talking)
+        node.unload()
+        exchanged_for(talking, 0.5)
+        load(node)
+        exchanged_for(talking, LONGER)
+        assert counted(node).messages == 0
+
+
+def test_a_pod_may_opt_out(node: Socketed) -> None:
+    file = node.folder / "endpoints.json"
+    kept = file.read_text()
+    document = json.loads(kept)
+    for each in document["endpoints"]:
+        if each["name"] == "web":
+            each["bypass"] = False
+    try:
+        file.write_text(json.dumps(document))
+        load(node)
+        with connection(node) as talking, connection(node, ("client", "cart"), port=9001) as other:
+            exchanged(node, other)
+            before = counted(node).messages
+            exchanged_for(talking, LONGER)
+            assert counted(node).messages == before and counted(node).connections == 1
+    finally:
+        file.write_text(kept)
+
+
+def test_a_slow_receiver_gets_the_rest_by_the_stack_in_order(node: Socketed) -> None:
+    load(node)
+    data = bytes(range(256)) * 16384  # 4 MiB
+    with connection(node) as talking:
+        exchanged(node, talking)
+        talking.client.setblocking(False)
+        sent = 0
+        while True:
+            try:
+                sent += talking.client.send(data[sent : sent + 65536])
+            except BlockingIOError:
+                break
+        assert sent > 1 << 20 and counted(node).left == {"unread": 1}
+        talking.client.settimeout(10)
+        found = b""
+        while len(found) < sent:
+            found += talking.server.recv(100000)
+        assert found == data[:sent]
+        deliver(talking.server, talking.client, b"read")
+        exchanged(node, talking)

@@ -25,8 +25,8 @@ spec: {podSelector: {}, policyTypes: [Ingress]}
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Socketed]:
     folder = tmp_path_factory.mktemp("attested")
     pods = PODS["web"], PODS["client"]
-    with socket_lab(folder, POLICY, "c", pods, "pods", ("--connect-hooks",)) as found:
-        compiled(folder, POLICY.replace("Ingress", "Egress"), "--connect-hooks", name="other")
+    with socket_lab(folder, POLICY, "c", pods, "pods", ("--socket-programs",)) as found:
+        compiled(folder, POLICY.replace("Ingress", "Egress"), "--socket-programs", name="other")
         found.connect_deny = True
         yield found
 

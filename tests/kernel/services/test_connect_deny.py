@@ -94,8 +94,8 @@ def lab(
 ) -> Iterator[Socketed]:
     folder, pods = tmp_path_factory.mktemp("connect"), tuple(PODS.values())
     how = ("--backend", request.param)
-    with socket_lab(folder, POLICY, request.param, pods, "pods", ("--connect-hooks",)) as found:
-        compiled(folder, OPEN, *how, "--connect-hooks", name="open")
+    with socket_lab(folder, POLICY, request.param, pods, "pods", ("--socket-programs",)) as found:
+        compiled(folder, OPEN, *how, "--socket-programs", name="open")
         compiled(folder, POLICY, *how, name="plain")
         yield found
 
@@ -287,7 +287,7 @@ def test_the_command_loads_and_shows_the_option(
 
 def test_the_load_needs_the_hooks_and_the_pods(node: Socketed) -> None:
     node.bundle = "plain"
-    with pytest.raises(InputError, match="no hooks that refuse a connect"):
+    with pytest.raises(InputError, match="lacks the programs of --connect-deny"):
         node.load()
     request = LoadRequest(
         bundle=node.folder / "bundle",

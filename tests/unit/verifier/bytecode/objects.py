@@ -51,15 +51,25 @@ def policy_object(case: str, backend: Backend = Backend.LLVM) -> bytes:
 
 SIZES = {"0": 8, "0:0": 8, "0:1": 8, "0:2": 2, "0:3": 2, "0:4": 4, "0:0:0:0:0": 4}
 """Of the fields of `struct sk_buff___pc` and `struct tcp_sock`, as the objects declare them."""
+TCP_SIZES = {
+    **{("tcp_sock", f"0:{at}"): size for at, size in enumerate((0, 4, 4, 4, 4, 8, 8))},
+    ("net", "0:0"): 8,
+    ("sock", "0:0:0:0"): 8,
+    ("sock", "0:1"): 8,
+    ("sock", "0:2"): 8,
+    ("tcp_sock", "0:0:1"): 8,
+}
+"""Of what the bypass reads of sockets."""
 
 
 class SomeKernel:
-    """Answers for `struct sk_buff`: sizes as the object has them, and some offsets; no tcx."""
+    """Answers for `struct sk_buff` and sockets: sizes as in the object, and some offsets; no tcx."""
 
     def answer(self, relocation: CoreRelocation) -> int | None:
         match relocation.kind:
             case CoreKind.FIELD_BYTE_SIZE:
-                return SIZES[relocation.access]
+                named = TCP_SIZES.get((relocation.type, relocation.access))
+                return named or SIZES.get(relocation.access, 8)
             case CoreKind.FIELD_BYTE_OFFSET:
                 return 16 * (1 + int(relocation.access.partition(":")[2].rpartition(":")[2] or 0))
             case CoreKind.TYPE_EXISTS:

@@ -75,6 +75,6 @@ def made_of(
 ) -> Made:
     """A case, decided and emitted."""
     decision = decided_case(case).decision
-    target = Target(backend, Counters(case.counters), case.connects)
+    target = Target(backend, Counters(case.counters), case.at_sockets)
     budgets = Budgets(addresses=addresses, diagrams=case.diagrams)
     return Made(decision, emit_all(decision, budgets, target))

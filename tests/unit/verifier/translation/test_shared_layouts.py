@@ -9,6 +9,7 @@ import pytest
 from policyc.compiler.driver.compile import objects
 from policyc.compiler.driver.compile.proof_file import as_loaded
 from policyc.compiler.driver.compile.target import (
+    BYPASS,
     HOOKS,
     SOCKETS,
     Backend,
@@ -40,13 +41,15 @@ def test_compiled_layouts_agree(name: str, backend: Backend) -> None:
     assert list(faults(read_object(made(name, backend).object), name)) == []
 
 
-def test_a_program_with_hooks_at_connect_shares_maps_with_those_at_sockets() -> None:
-    case = made("connect-hooks-1", Backend.LLVM)
+def test_programs_at_sockets_share_maps_with_the_node_s_objects() -> None:
+    case = made("socket-programs-1", Backend.LLVM)
     program, own = read_object(case.object), [*map(as_loaded, case.emitted.seeds)]
-    sockets = read_object(Target(Backend.C).node_objects(None)[SOCKETS])
-    assert list(map_faults(program, hooks(), own, sockets)) == []
+    node = Target(Backend.C).node_objects(None)
+    others = [read_object(node[name]) for name in (SOCKETS, BYPASS)]
+    assert list(map_faults(program, hooks(), own, others)) == []
     alone = list(map_faults(program, hooks(), own))
     assert "the map pc_socket_pods belongs to no object" in alone
+    assert "the map pc_bypass_conns belongs to no object" in alone
 
 
 WRONG = {

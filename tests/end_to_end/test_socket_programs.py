@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`compile --connect-hooks` adds hooks at connect(), and changes nothing else of a bundle."""
+"""`compile --socket-programs` adds the programs at sockets, and changes nothing else of a bundle."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from policyc.compiler.driver.compile.bundle import CONNECT_HOOKS, POLICY_PROGRAM
+from policyc.compiler.driver.compile.bundle import POLICY_PROGRAM, SOCKET_PROGRAMS
 from policyc.compiler.driver.compile.target import Backend
 from policyc.verifier.bytecode.object import BpfObject, read_object
 from policyc.verifier.bytecode.program import link_program
@@ -44,9 +44,9 @@ def named(bundle: Path) -> set[str]:
 @backends
 def test_the_object_has_the_hooks_only_if_they_are_asked_for(tmp_path: Path, backend: str) -> None:
     plain = compiled(tmp_path, "plain", "--backend", backend)
-    hooked = compiled(tmp_path, "hooked", "--backend", backend, "--connect-hooks")
+    hooked = compiled(tmp_path, "hooked", "--backend", backend, "--socket-programs")
     assert set(program_of(plain).entries) == named(plain) == {POLICY_PROGRAM}
-    assert set(program_of(hooked).entries) == named(hooked) == {POLICY_PROGRAM, *CONNECT_HOOKS}
+    assert set(program_of(hooked).entries) == named(hooked) == {POLICY_PROGRAM, *SOCKET_PROGRAMS}
     added = program_of(hooked).maps.keys() - program_of(plain).maps.keys()
     assert "pc_conn_epoch" in added and "pc_socket_pods" in added
     for name in ("plan.json", "rules.json", "classifier.json"):
@@ -59,7 +59,7 @@ def test_the_policy_program_is_the_same_with_hooks(tmp_path: Path, backend: str)
         link_program(program_of(each), POLICY_PROGRAM).functions[POLICY_PROGRAM].code
         for each in (
             compiled(tmp_path, "plain", "--backend", backend),
-            compiled(tmp_path, "hooked", "--backend", backend, "--connect-hooks"),
+            compiled(tmp_path, "hooked", "--backend", backend, "--socket-programs"),
         )
     )
     assert list(one.values()) == list(other.values())
@@ -67,7 +67,7 @@ def test_the_policy_program_is_the_same_with_hooks(tmp_path: Path, backend: str)
 
 def test_a_build_cache_knows_both_and_edits_of_each(tmp_path: Path) -> None:
     for port in (80, 81):
-        for options in ((), ("--connect-hooks",)):
+        for options in ((), ("--socket-programs",)):
             cached = compiled(
                 tmp_path, "cached", *options, "--cache", str(tmp_path / "c"), port=port
             )
@@ -79,7 +79,7 @@ def test_a_build_cache_knows_both_and_edits_of_each(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_bundle_with_hooks_is_proved_and_the_proof_says_what_is_assumed(tmp_path: Path) -> None:
-    bundle = compiled(tmp_path, "hooked", "--connect-hooks", "--prove")
+    bundle = compiled(tmp_path, "hooked", "--socket-programs", "--prove")
     proof = json.loads((bundle / "proof.json").read_text())
     assert any("hooks at connect()" in each for each in proof["assumptions"])
     done = policyc_here("prove", str(bundle), "-f", str(tmp_path / "policies.yaml"))
