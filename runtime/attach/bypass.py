@@ -7,6 +7,7 @@ and a program keeps its maps. So both go on after an unload, until the word says
 """
 
 import struct
+from collections.abc import Iterator
 from typing import Literal
 
 from policyc.runtime.bundle.bundle import BYPASS_OBJECT, Bundle
@@ -15,6 +16,7 @@ from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.libbpf import Object
 from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.maps.bypass import BypassSockets
+from policyc.runtime.state import Generation
 from policyc.runtime.undo import Undo
 
 Bypass = Literal["tcp"]
@@ -25,7 +27,10 @@ SLOT = "pc_bypass_slot"
 """The map by which hooks call the first one."""
 LISTING, DENIED = "pc_bypass_list", "pc_bypass_deny"
 """Programs that list sockets: all of them, and (of the policy's object) those that policy denies."""
-_SK_MSG_VERDICT = 7  # enum bpf_attach_type
+SK_MSG_VERDICT = 7
+"""Of enum bpf_attach_type: how the second one is attached to its map."""
+_NOTING = "log", "limit", "notes"
+"""Fields of a rule whose connections stay with the stack."""
 _FIRST = bytes(4)
 
 
@@ -51,7 +56,7 @@ def load(pins: Pins, bundle: Bundle) -> Object:
 def attach(pins: Pins, loaded: Object, undo: Undo) -> None:
     """From now on connections are added."""
     with BypassSockets(pins) as sockets:
-        bpf_syscall.prog_attach_map(loaded.program_fd(MESSAGES), sockets.fd, _SK_MSG_VERDICT)
+        bpf_syscall.prog_attach_map(loaded.program_fd(MESSAGES), sockets.fd, SK_MSG_VERDICT)
     before = slot(pins)
     undo.by(_fill if before else detach, pins, *([before] if before else []))
     with bpf_syscall.obj_get(pins.map(SLOT)) as fd:
@@ -76,3 +81,15 @@ def detach(pins: Pins) -> None:
 def _fill(pins: Pins, program: int) -> None:
     with bpf_syscall.prog_by_id(program) as prog, bpf_syscall.obj_get(pins.map(SLOT)) as fd:
         bpf_syscall.map_update(fd, _FIRST, struct.pack("=I", prog))
+
+
+def devices_of(generation: Generation) -> list[int]:
+    """The devices of the pods that may be bypassed."""
+    return [each.ifindex for each in generation.endpoints if each.ifindex and each.may_bypass]
+
+
+def rules_left_alone(generation: Generation) -> Iterator[int]:
+    """The ids of rules that log or limit connections, or note them for an audit."""
+    for rule in generation.rules:
+        if any(rule.get(each) for each in _NOTING):
+            yield int(rule["id"])

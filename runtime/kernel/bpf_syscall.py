@@ -29,6 +29,7 @@ PROG_TEST_RUN = 10
 PROG_GET_FD_BY_ID = 13
 MAP_GET_FD_BY_ID = 14
 OBJ_GET_INFO_BY_FD = 15
+PROG_QUERY = 16
 BTF_GET_FD_BY_ID = 19
 MAP_LOOKUP_BATCH = 24
 MAP_UPDATE_BATCH = 26
@@ -331,6 +332,15 @@ def link_create_cgroup(prog: int, cgroup: int, attach_type: int) -> Fd:
 def prog_attach_map(prog: int, map_fd: int, attach_type: int) -> None:
     """Let a map of sockets run the program, in place of another one; sockets in it keep theirs."""
     bpf(PROG_ATTACH, struct.pack("=IIIII", map_fd, prog, attach_type, 0, 0))
+
+
+def prog_query_map(map_fd: int, attach_type: int) -> tuple[int, ...]:
+    """The ids of the programs that a map of sockets runs: one or none."""
+    ids = (ctypes.c_uint32 * 1)()
+    attr = bytearray(struct.pack("=IIIIQI36x", map_fd, attach_type, 0, 0, _address(ids), 1))
+    bpf(PROG_QUERY, attr)
+    (count,) = struct.unpack_from("=I", attr, 24)
+    return tuple(ids[:count])
 
 
 def iterate_map(prog: int, map_fd: int) -> bytes:

@@ -18,7 +18,7 @@ class BypassSockets(PinnedMap):
     NAME = "pc_bypass_socks"
 
 
-class _ByEpoch(PinnedMap):
+class ByEpoch(PinnedMap):
     """A set of numbers for each generation."""
 
     FIELD: ClassVar[str]
@@ -29,6 +29,12 @@ class _ByEpoch(PinnedMap):
             key = self.key.pack(**{"epoch": epoch, self.FIELD: number})
             self.replace(key, PRESENT, undo)
 
+    def numbers(self, epoch: int) -> set[int]:
+        """Those of a generation."""
+        number = self.key.number
+        keys = (key for key in self.all_keys() if number(key, "epoch") == epoch)
+        return {number(key, self.FIELD) for key in keys}
+
     def keep_only(self, epoch: int) -> None:
         """Forget those of other generations."""
         for key in self.all_keys():
@@ -36,14 +42,14 @@ class _ByEpoch(PinnedMap):
                 self.delete(key)
 
 
-class BypassRules(_ByEpoch):
+class BypassRules(ByEpoch):
     """pc_bypass_not: rules whose connections stay with the stack."""
 
     NAME = "pc_bypass_not"
     FIELD = "rule"
 
 
-class BypassPods(_ByEpoch):
+class BypassPods(ByEpoch):
     """pc_bypass_pods: the devices of pods whose data may bypass the stack."""
 
     NAME = "pc_bypass_pods"
@@ -62,6 +68,8 @@ class BypassedSocket:
     bytes: int
     is_bypassed: bool
     """Whether its last message was bypassed."""
+    rules: tuple[int, int]
+    """The rules that allow the connection: of egress, then of ingress."""
 
 
 class BypassedSockets(PinnedMap):
@@ -87,6 +95,7 @@ class BypassedSockets(PinnedMap):
             messages=number(raw, "messages"),
             bytes=number(raw, "bytes"),
             is_bypassed=bool(number(raw, "is_bypassed")),
+            rules=(number(raw, "egress_rule"), number(raw, "ingress_rule")),
         )
 
 

@@ -22,6 +22,7 @@ from policyc.runtime import (
 )
 from policyc.runtime.attach import (
     attach,
+    bypass,
     hook_programs,
     network,
     tcx,
@@ -56,6 +57,7 @@ from policyc.runtime.load.resolving import (
     Roster,
     assign_ids,
 )
+from policyc.runtime.observe.attested_bypass import bypass_faults
 from policyc.runtime.observe.attested_maps import (
     foreign,
     images_of,
@@ -182,6 +184,9 @@ class _Live:
                 self.pins, self.programs, self.file, self.generation, self._wanted[0]
             )
             yield self._part("sockets: hooks and pods", compared, faults)
+        if self.generation.bypass or bypass.slot(self.pins):
+            compared, faults = bypass_faults(self.pins, self.programs, self.generation)
+            yield self._part("bypass: programs, pods and rules", compared, faults)
 
     def _part(self, what: str, compared: int, faults: list[str]) -> AttestedPart:
         shown = faults[:MOST_FAULTS]

@@ -6,8 +6,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from policyc.runtime.attach import attach, socket_hooks
-from policyc.runtime.bundle.bundle import HOOKS_OBJECT, POLICY_OBJECT, SOCKETS_OBJECT, Bundle
+from policyc.runtime.attach import attach, bypass, socket_hooks
+from policyc.runtime.bundle.bundle import (
+    BYPASS_OBJECT,
+    HOOKS_OBJECT,
+    POLICY_OBJECT,
+    SOCKETS_OBJECT,
+    Bundle,
+)
 from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.libbpf import Object
 from policyc.runtime.kernel.pins import Pins
@@ -54,7 +60,7 @@ def _pinned(folder: Path) -> Mapping[int, str]:
     """The maps that are pinned in a folder, by id."""
     found = {}
     for path in folder.iterdir() if folder.is_dir() else ():
-        if path.name != POLICY_PROGRAM:
+        if path.name not in (POLICY_PROGRAM, bypass.LISTING, bypass.DENIED):
             with bpf_syscall.obj_get(path) as fd:
                 found[bpf_syscall.map_info(fd).id] = path.name
     return found
@@ -82,11 +88,15 @@ class Programs:
     @property
     def _names(self) -> dict[str, list[str]]:
         """The programs that the generation uses, by object."""
-        refusing = socket_hooks.CONNECT_HOOKS if self.generation.connect_deny else ()
+        generation = self.generation
+        refusing = [*socket_hooks.CONNECT_HOOKS] if generation.connect_deny else []
+        listing = [bypass.DENIED] if generation.bypass else []
         found = {
             HOOKS_OBJECT: list(attach.PROGRAMS),
-            POLICY_OBJECT: [POLICY_PROGRAM, *refusing],
+            POLICY_OBJECT: [POLICY_PROGRAM, *refusing, *listing],
         }
+        if generation.bypass:
+            found[BYPASS_OBJECT] = [bypass.ADDING, bypass.MESSAGES, bypass.LISTING]
         if self.generation.cgroup:
             found[SOCKETS_OBJECT] = [*socket_hooks.PROGRAMS, socket_hooks.LISTING]
         return found
@@ -97,8 +107,7 @@ class Programs:
         found: dict[str, _Fresh] = {}
         for name, programs in self._names.items():
             with Object(self.bundle.path / name, self.pins.maps) as loaded:
-                if not self.generation.connect_deny:
-                    loaded.leave_out(socket_hooks.CONNECT_HOOKS)
+                loaded.leave_out({*socket_hooks.CONNECT_HOOKS, bypass.DENIED} - {*programs})
                 loaded.load()
                 own = dict(_own(fd) for _, fd in loaded.own_maps())
                 titles = {bpf_syscall.map_info(fd).id: each for each, fd in loaded.own_maps()}

@@ -10,10 +10,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
 from policyc.runtime.kernel.layout import StructLayout
-from policyc.runtime.observe.status import (
-    place_of,
-    rules_by_id,
-)
+from policyc.runtime.observe.rule_names import place_of, rules_by_id
 from policyc.runtime.state import Generation
 
 SCHEMA = "policyc.dev/node-event/v1"

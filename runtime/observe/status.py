@@ -10,6 +10,7 @@ from typing import Any
 from policyc.runtime import switch
 from policyc.runtime.attach import (
     attach,
+    bypass,
     denied_devices,
     hook_programs,
     leftovers,
@@ -38,6 +39,9 @@ from policyc.runtime.load.resources.programs import POLICY_PROGRAM
 from policyc.runtime.maps.pinned_map import MissingMapError
 from policyc.runtime.maps.sockets import SocketPods
 from policyc.runtime.maps.xdp import XdpCounts
+from policyc.runtime.observe import bypass_status
+from policyc.runtime.observe.bypass_status import BypassStatus
+from policyc.runtime.observe.rule_names import place_of, rules_by_id
 from policyc.runtime.services import tables as service_tables
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
 from policyc.runtime.state import (
@@ -117,6 +121,7 @@ class NodeStatus:
     cgroup: str = ""  # its processes reach Services by socket hooks; empty: none
     socket_pods: int | None = None  # pods that they serve, too; None: no such option
     connect_deny: bool = False  # a pod's connect() that policy denies fails
+    bypass: BypassStatus | None = None  # TCP data from socket to socket; None: no such option
     masquerade: LoadedMasquerade | None = None  # SNAT; None: pods keep their address
     host: LoadedHost | None = None  # the node under host policy
     service_cidrs: tuple[str, ...] = ()  # targets of our routes, for processes outside cgroup
@@ -225,6 +230,7 @@ def _status(where: Pins, generation: Generation, word: switch.Word, state: State
         unprotected=unprotected,
         cgroup=generation.cgroup,
         connect_deny=generation.connect_deny,
+        bypass=bypass_status.of(where, generation),
         socket_pods=_socket_pods(where, generation),
         masquerade=generation.masquerade,
         host=generation.host,
@@ -323,7 +329,7 @@ def _maps(where: Pins, generation: Generation) -> tuple[MapStatus, ...]:
     for name, (used, room) in service_tables.usage(where).items():
         found.append(MapStatus(name, used, room))
     for pin in sorted(where.generation(generation.epoch).iterdir()):
-        if pin.name != POLICY_PROGRAM:
+        if pin.name not in (POLICY_PROGRAM, bypass.LISTING, bypass.DENIED):
             with bpf_syscall.obj_get(pin) as fd:
                 found.append(MapStatus(pin.name, None, bpf_syscall.map_info(fd).max_entries))
     return tuple(found)
@@ -362,17 +368,6 @@ def _sums_by_rule(
             before = found.get(its_rule, (0,) * len(sums))
             found[its_rule] = tuple(map(int.__add__, before, sums))
     return found
-
-
-def rules_by_id(generation: Generation) -> dict[int, dict[str, Any]]:
-    """The entries of rules.json, and those made on the node, by id."""
-    return {int(rule.get("id", i)): rule for i, rule in enumerate(generation.rules)}
-
-
-def place_of(rule: Mapping[str, Any]) -> str:
-    """The rule in the user's files: its policies, then file and line of each place."""
-    places = [f"{place['file']}:{place['line']}" for place in rule.get("places", ())]
-    return " ".join([*rule.get("policies", ()), *places]) or str(rule.get("kind", ""))
 
 
 def _drops(where: Pins, generation: Generation) -> dict[str, int]:

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from policyc.runtime.counts import counted
+from policyc.runtime.observe.bypass_status import BypassStatus
 from policyc.runtime.observe.status import NodeStatus
 from policyc.runtime.services import route as service_route
 from policyc.runtime.state import LoadedEndpoint, LoadedMasquerade
@@ -26,6 +27,8 @@ def show(status: NodeStatus, console: Console, printable: Callable[[str], str] =
     )
     if status.cgroup:
         say(f"Services at connect(): {_whose(status)} in {status.cgroup}")
+    if status.bypass:
+        say(_bypass(status.bypass))
     if status.service_cidrs:
         say(f"routed to Services through {service_route.NAME}: {' '.join(status.service_cidrs)}")
     if status.masquerade:
@@ -80,6 +83,14 @@ def show(status: NodeStatus, console: Console, printable: Callable[[str], str] =
             console.print(_table(title, columns, rows, printable))
 
 
+_LEFT = {
+    "policy": "another policy",
+    "alone": "the other end is closed",
+    "pending": "data of the stack is unread",
+    "unread": "the receiver is slow",
+    "untracked": "not in conntrack",
+}
+"""Why directions left the bypass."""
 _LEFT_OUT: Mapping[str, tuple[str, str]] = {
     "conflicts": (
         "{} address and port belongs to another Service",
@@ -106,6 +117,16 @@ def _left_out(counts: Mapping[str, int]) -> str:
 def _outside(status: NodeStatus) -> str:
     own = (f"{n} addresses and ports {way}" for way, n in sorted(status.services_outside.items()))
     return ", ".join((status.outside, *own))
+
+
+def _bypass(status: BypassStatus) -> str:
+    left = ", ".join(f"{_LEFT[name]}: {n}" for name, n in status.left.items())
+    return (
+        f"bypass of the stack: {counted(status.open, 'open connection')}, {status.sending} of "
+        f"{counted(2 * status.open, 'direction')} bypassed; since the start "
+        f"{counted(status.connections, 'connection')}, {counted(status.messages, 'message')}, "
+        f"{counted(status.bytes, 'byte')}" + (f"; back to the stack: {left}" if left else "")
+    )
 
 
 def _whose(status: NodeStatus) -> str:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bypass of the stack, for TCP data between pods of this node."""
 
-from collections.abc import Iterator
-
 from policyc.runtime import switch
 from policyc.runtime.attach import bypass, denied_connections, socket_hooks
 from policyc.runtime.kernel import bpf_syscall
@@ -12,9 +10,6 @@ from policyc.runtime.load.resources.resource import Resource, Transaction
 from policyc.runtime.maps.bypass import BypassPods, BypassRules, BypassSockets
 from policyc.runtime.state import Generation
 from policyc.runtime.switch import Word
-
-_NOTING = "log", "limit", "notes"
-"""Fields of a rule whose connections stay with the stack."""
 
 
 class Bypassing(Resource):
@@ -42,9 +37,9 @@ class Bypassing(Resource):
         if not listing.exists():  # this may run twice
             bpf_syscall.obj_pin(self._loaded.program_fd(bypass.LISTING), listing)
         with BypassRules(self.context.pins) as rules:
-            rules.add(generation.epoch, _left_alone(generation), work.undo)
+            rules.add(generation.epoch, bypass.rules_left_alone(generation), work.undo)
         with BypassPods(self.context.pins) as pods:
-            pods.add(generation.epoch, _devices(generation), work.undo)
+            pods.add(generation.epoch, bypass.devices_of(generation), work.undo)
 
     def commit(self, generation: Generation, work: Transaction) -> None:
         """From now on connections are added."""
@@ -69,15 +64,3 @@ class Bypassing(Resource):
         bypass.detach(removal.pins)
         if BypassSockets.is_there(removal.pins):
             switch.store(removal.pins.map("pc_state"), Word(0, 0))
-
-
-def _devices(generation: Generation) -> list[int]:
-    """The devices of the pods that may be bypassed."""
-    return [each.ifindex for each in generation.endpoints if each.ifindex and each.may_bypass]
-
-
-def _left_alone(generation: Generation) -> Iterator[int]:
-    """The ids of rules that log or limit connections, or note them for an audit."""
-    for rule in generation.rules:
-        if any(rule.get(each) for each in _NOTING):
-            yield int(rule["id"])

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.eventually import eventually
 from tests.kernel.support.bundles import compiled
 from tests.kernel.support.bypass_lab import (
     connection,
@@ -177,3 +178,18 @@ def test_a_slow_receiver_gets_the_rest_by_the_stack_in_order(node: Socketed) -> 
         assert found == data[:sent]
         deliver(talking.server, talking.client, b"read")
         exchanged(node, talking)
+
+
+def test_the_status_tells_what_is_bypassed_and_by_which_rules(node: Socketed) -> None:
+    load(node)
+    with connection(node, ("guarded", "web")) as talking:
+        exchanged(node, talking)
+        found = node.status().bypass
+        assert found is not None
+        assert (found.open, found.sending, found.connections) == (1, 2, 1)
+        assert found.messages >= 2 and found.bytes >= len(b"request" + b"answer")
+        assert any("shop/guarded" in each.where and each.messages for each in found.rules)
+    eventually(lambda: node.status().bypass.open == 0, "the sockets are closed")  # type: ignore[union-attr]
+    node.bypass = None
+    load(node)
+    assert node.status().bypass is None
