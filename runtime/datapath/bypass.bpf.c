@@ -32,11 +32,12 @@ SEC("iter/bpf_sk_storage_map")
 int pc_bypass_list(struct bpf_iter__bpf_sk_storage_map *ctx)
 {
 	struct pc_bypass_conn *conn = ctx->value;
+	struct sock *sk = ctx->sk;
 
-	if (!conn || !ctx->sk)
+	if (!conn || !sk)
 		return 0;
-	conn->netns = ctx->sk->__sk_common.skc_net.net->net_cookie;
-	conn->socket = bpf_get_socket_cookie(ctx->sk);
+	conn->netns = sk->__sk_common.skc_net.net->net_cookie;
+	conn->socket = bpf_get_socket_cookie(sk);
 	bpf_seq_write(ctx->meta->seq, conn, sizeof(*conn));
 	return 0;
 }
