@@ -27,6 +27,7 @@ from policyc.verifier.bytecode.pointers import KernelObject, Pointer
 from policyc.verifier.bytecode.program import Program, link_program
 from policyc.verifier.bytecode.state import State
 from tests.kernel.support import helpers_by_hand as by_hand
+from tests.kernel.support.map_content import is_zero
 from tests.kernel.support.node_under_test import (
     NodeUnderTest,
     run_through,
@@ -233,7 +234,7 @@ class Twin:
             key = struct.pack("<I", at)
             raw = bpf_syscall.map_lookup(fd, key, stride * possible_cpus()) or b""
             value = raw[self._cpu * stride :][:size]
-            if any(value):
+            if not is_zero(value):
                 found[key] = value
         return found
 
@@ -241,7 +242,7 @@ class Twin:
 def contents_of(found: Map) -> dict[bytes, bytes]:
     """As of the kernel's maps."""
     is_array = found.definition.kind in ARRAYS
-    return {key: value for key, value in found.items().items() if any(value) or not is_array}
+    return {key: value for key, value in found.items().items() if not (is_array and is_zero(value))}
 
 
 def _elements(fd: int, definition: MapDefinition) -> dict[bytes, bytes]:
@@ -249,13 +250,13 @@ def _elements(fd: int, definition: MapDefinition) -> dict[bytes, bytes]:
     info = bpf_syscall.map_info(fd)
     if definition.max_entries == 1:
         whole = bpf_syscall.map_lookup(fd, bytes(4), size) or b""
-        return {bytes(4): whole} if any(whole) else {}
+        return {bytes(4): whole} if not is_zero(whole) else {}
     found = {}
     for keys, values, count in bpf_syscall.map_items_batch(fd, info, 8192):
-        if not any(values):
+        if is_zero(values):
             continue
         for at in range(count):
             value = values[size * at : size * (at + 1)]
-            if any(value):
+            if not is_zero(value):
                 found[keys[4 * at : 4 * at + 4]] = value
     return found

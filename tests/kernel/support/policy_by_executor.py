@@ -25,6 +25,7 @@ from policyc.verifier.bytecode.object import BpfObject, read_object
 from policyc.verifier.bytecode.oracle import Answer, Oracle
 from policyc.verifier.bytecode.program import Program, link_program
 from policyc.verifier.bytecode.state import State
+from tests.kernel.support.map_content import is_zero
 
 ENTRY = "pc_policy_run"
 SCRATCH = "pc_scratch"
@@ -114,7 +115,7 @@ class KernelPolicy:
             key = struct.pack("<I", at)
             raw = bpf_syscall.map_lookup(fd, key, size * possible_cpus()) or b""
             value = raw[self.cpu * size : (self.cpu + 1) * size]
-            if any(value):
+            if not is_zero(value):
                 found[key] = value
         return found
 
@@ -170,7 +171,7 @@ class ExecutedPolicy:
             held = self._around.map(name)
             is_array = held.definition.kind is MapKind.PERCPU_ARRAY
             pairs = held.items().items()
-            found[name] = {key: value for key, value in pairs if any(value) or not is_array}
+            found[name] = {key: value for key, value in pairs if not (is_array and is_zero(value))}
         return found
 
 
