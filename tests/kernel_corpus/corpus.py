@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """All cases of the corpus, and the cases of every test run."""
 
+from functools import cache
+
 from tests.kernel_corpus.case import CorpusCase
 from tests.kernel_corpus.sizes import size_cases
 from tests.kernel_corpus.written import (
@@ -35,8 +37,9 @@ ASKED = (
 """Those that are asked for verdicts as well; their clusters are known and small."""
 
 
+@cache
 def all_cases() -> tuple[CorpusCase, ...]:
-    """Every case, in the order of the table."""
+    """Every case, in the order of the table. Nobody changes them."""
     return (*feature_cases(), *together_cases(), *variant_cases(), *example_cases(), *size_cases())
 
 

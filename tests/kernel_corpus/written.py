@@ -66,7 +66,7 @@ def _parsed(path: Path) -> Any:
 
 @cache
 def _read(path: Path) -> Any:
-    return yaml.safe_load(path.read_text())
+    return yaml.load(path.read_text(), yaml.CSafeLoader)
 
 
 def _case(entry: dict[str, Any]) -> CorpusCase:
@@ -80,7 +80,7 @@ def _documents(folders: str) -> Objects:
     return tuple(
         document
         for file in files
-        for document in yaml.safe_load_all(file.read_text())
+        for document in yaml.load_all(file.read_text(), yaml.CSafeLoader)
         if document is not None
     )
 
