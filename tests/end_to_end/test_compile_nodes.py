@@ -10,7 +10,6 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from distributed import LocalCluster
 
 from policyc.compiler.cli.main import run
 from policyc.compiler.driver.node_bundles import node_bundles
@@ -18,6 +17,7 @@ from policyc.ir.errors import InternalError
 from policyc.runtime.bundle.bundle import read_bundle
 from policyc.verifier.decision.outcome import Broken
 from tests.bench import synthetic
+from tests.dask_cluster import dask_cluster
 
 ROOT = Path(__file__).parents[2]
 
@@ -132,8 +132,7 @@ def test_processes_give_the_same_bytes(cluster: Path, all_nodes: Path, tmp_path:
 def test_a_dask_cluster_gives_the_same_bytes(
     cluster: Path, all_nodes: Path, tmp_path: Path
 ) -> None:
-    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as dask:
-        where = dask.scheduler_address.replace("tcp://", "dask://")
+    with dask_cluster(1) as where:
         assert compiled(cluster, tmp_path / "out", "--all-nodes", "--executor", where) == 0
     assert tree(tmp_path / "out") == tree(all_nodes)
 

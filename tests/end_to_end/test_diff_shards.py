@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from distributed import LocalCluster
 
 from policyc.compiler.cli.main import run
+from tests.dask_cluster import dask_cluster
 
 SHOP = Path(__file__).parents[2] / "examples" / "online-shop"
 
 
 @pytest.fixture(scope="module")
 def dask() -> Iterator[str]:
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as local:
-        yield local.scheduler_address.replace("tcp://", "dask://")
+    with dask_cluster(2) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 CASES = [
     pytest.param(case, id=f"{path.stem}: {case['case']}")
     for path in sorted(FOLDER.glob("*.yaml"))
-    for case in yaml.safe_load(path.read_text())
+    for case in yaml.load(path.read_text(), yaml.CSafeLoader)
 ]
 
 

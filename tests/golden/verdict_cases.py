@@ -105,7 +105,7 @@ def load_cases() -> tuple[VerdictCase, ...]:
     return tuple(
         _case(f"{path.stem}-{index}", written)
         for path in sorted(FOLDER.glob("*.yaml"))
-        for index, written in enumerate(yaml.safe_load(path.read_text()))
+        for index, written in enumerate(yaml.load(path.read_text(), yaml.CSafeLoader))
     )
 
 

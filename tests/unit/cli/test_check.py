@@ -10,7 +10,6 @@ from typing import Any
 
 import jsonschema
 import pytest
-from distributed import LocalCluster
 
 from policyc.compiler.cli.main import run
 from policyc.compiler.driver.check.codes import RULES
@@ -20,6 +19,7 @@ from policyc.verifier.smt.solvers import (
     Decision,
     SolverAnswer,
 )
+from tests.dask_cluster import dask_cluster
 
 ROOT = Path(__file__).parents[3]
 SHOP = ROOT / "examples" / "online-shop"
@@ -365,10 +365,7 @@ def test_the_answer_is_the_same_in_processes_and_on_a_cluster_of_dask(
     alone = answer(capfd, *found)
     assert len(alone[1]["findings"]) == 20
     assert answer(capfd, *found, "--jobs", "2") == alone
-    with LocalCluster(
-        n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0"
-    ) as cluster:
-        executor = cluster.scheduler_address.replace("tcp://", "dask://")
+    with dask_cluster(1) as executor:
         assert answer(capfd, *found, "--executor", executor) == alone
 
 

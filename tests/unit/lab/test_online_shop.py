@@ -23,7 +23,7 @@ Object = dict[str, Any]
 @functools.cache
 def objects(folder: str) -> tuple[Object, ...]:
     files = sorted((SHOP / folder).glob("*.yaml"))
-    return tuple(doc for file in files for doc in yaml.safe_load_all(file.read_text()))
+    return tuple(doc for file in files for doc in yaml.load_all(file.read_text(), yaml.CSafeLoader))
 
 
 def of_kind(kind: str) -> list[Object]:

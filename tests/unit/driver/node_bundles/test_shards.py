@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from distributed import Client, LocalCluster
 
 from policyc.compiler.driver.node_bundles import shards_dask
 from policyc.compiler.driver.node_bundles.shards import (
@@ -22,6 +21,7 @@ from policyc.compiler.driver.node_bundles.shards import (
 from policyc.ir.diagnostics import Code, Severity
 from policyc.ir.errors import HostError, InputError, InternalError
 from policyc.ir.spans import Span
+from tests.dask_cluster import dask_cluster
 from tests.eventually import eventually
 
 WRONG = Code("PC0000", Severity.ERROR, "wrong {what}")
@@ -68,8 +68,8 @@ def no_child_is_left() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[str]:
     """The address of a scheduler with two workers, processes of their own."""
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as local:
-        yield local.scheduler_address.replace("tcp://", "dask://")
+    with dask_cluster(2) as address:
+        yield address
 
 
 @pytest.mark.usefixtures("no_child_is_left")
@@ -171,19 +171,16 @@ def test_a_missing_scheduler_is_reported(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_cluster_without_workers_is_reported() -> None:
-    with LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as empty:
-        executor = empty.scheduler_address.replace("tcp://", "dask://")
-        with pytest.raises(HostError, match="has no workers"):
-            list(map_shards(scaled, 1, range(3), executor=executor))
+    with dask_cluster(0) as executor, pytest.raises(HostError, match="has no workers"):
+        list(map_shards(scaled, 1, range(3), executor=executor))
 
 
 def test_a_killed_worker_of_the_cluster_is_reported() -> None:
-    with LocalCluster(
-        n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=60
-    ) as small:
-        executor = small.scheduler_address.replace("tcp://", "dask://")
-        with pytest.raises(HostError, match="the Dask cluster lost the work"):
-            list(map_shards(fails, "exit", range(5), executor=executor))
+    with (
+        dask_cluster(1, silence_logs=60) as executor,
+        pytest.raises(HostError, match="the Dask cluster lost the work"),
+    ):
+        list(map_shards(fails, "exit", range(5), executor=executor))
 
 
 def test_workers_of_another_release_are_not_used(
@@ -191,10 +188,10 @@ def test_workers_of_another_release_are_not_used(
 ) -> None:
     own = shards_dask.versions()
 
-    def run(client: Client, function: object) -> dict[str, dict[str, str]]:
+    def run(client: object, function: object) -> dict[str, dict[str, str]]:
         return {"tcp://w:1": own, "tcp://w:2": {**own, "policyc": "0.0.1"}}
 
-    monkeypatch.setattr(Client, "run", run)
+    monkeypatch.setattr("distributed.Client.run", run)
     words = f"tcp://w:2 has policyc 0.0.1, but this machine has {own['policyc']}"
     with pytest.raises(HostError, match=words):
         list(map_shards(scaled, 1, range(3), executor=cluster))

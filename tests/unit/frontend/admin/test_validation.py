@@ -24,8 +24,9 @@ from policyc.compiler.frontend.yaml.tree import (
 from policyc.ir.diagnostics import Diagnostic, Report
 from policyc.ir.errors import InputError
 
-CASES = yaml.safe_load(
-    (Path(__file__).parents[3] / "golden/validation/policy_networking_k8s_io.yaml").read_text()
+CASES = yaml.load(
+    (Path(__file__).parents[3] / "golden/validation/policy_networking_k8s_io.yaml").read_text(),
+    yaml.CSafeLoader,
 )
 VERSIONS = {
     kind: version

@@ -42,7 +42,9 @@ def findings(*objects: object, version: str = "1.36") -> list[Diagnostic]:
         return list(wrong.findings)
 
 
-@pytest.mark.parametrize("case", yaml.safe_load(CASES.read_text()), ids=lambda case: case["name"])
+@pytest.mark.parametrize(
+    "case", yaml.load(CASES.read_text(), yaml.CSafeLoader), ids=lambda case: case["name"]
+)
 def test_a_network_policy_is_validated_as_by_the_server(case: dict[str, Any]) -> None:
     report = Report()
     node = from_python(policy(case["spec"], name=case["name"]), "test")
