@@ -86,6 +86,9 @@ bench-policy: install ## verdict ns over rules, for both backends and the builds
 bench-datapath: install ## CPU of traffic between two pods over plain routing, beside iptables and nftables (a quiet machine, root)
 	@$(BIN)/python tests/bench/datapath.py --json docs/benchmarks/datapath.json --plot docs/benchmarks/datapath
 
+bench-sockets: install ## CPU of TCP between two pods by message size, with a bypass of the stack and without; OTHER=FOLDER adds another bypass (a quiet machine, root)
+	@$(BIN)/python tests/bench/sockets.py $(if $(OTHER),--other $(OTHER)) --json docs/benchmarks/sockets.json --plot docs/benchmarks/sockets
+
 bench-across: install ## CPU of traffic between two nodes over plain routing, and of a node port whose endpoint is on the other one (a quiet machine, root)
 	@$(BIN)/python tests/bench/across.py --json docs/benchmarks/across.json
 

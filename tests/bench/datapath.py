@@ -85,7 +85,7 @@ def operation(folder: Path, bed: Bed, way: str, asked: argparse.Namespace) -> fl
     """Nanoseconds of CPU for one operation."""
     cpu = max(os.sched_getaffinity(0))
     n = max(1, round(OPERATIONS[way] * asked.share))
-    softirq = _ksoftirqd(cpu)
+    softirq = ksoftirqd(cpu)
     if way in datapath_http.WAYS:
         return datapath_http.request_ns(folder, bed, asked.family, way, n, cpu, softirq)
     words = (way, bed.client, bed.server, bed.asked[asked.family], bed.port, n, cpu, softirq)
@@ -97,7 +97,8 @@ def operation(folder: Path, bed: Bed, way: str, asked: argparse.Namespace) -> fl
     return float(done.stdout.split()[0])
 
 
-def _ksoftirqd(cpu: int) -> int:
+def ksoftirqd(cpu: int) -> int:
+    """The pid of the kernel's thread for packets of a CPU."""
     for path in Path("/proc").glob("[0-9]*/comm"):
         if path.read_text().strip() == f"ksoftirqd/{cpu}":
             return int(path.parent.name)

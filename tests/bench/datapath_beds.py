@@ -18,6 +18,7 @@ from typing import Any
 
 import yaml
 
+from policyc.runtime.attach.bypass import Bypass
 from policyc.runtime.bundle.json_value import JsonValue
 from policyc.runtime.lab import namespaces
 from policyc.runtime.lab.topology import Lab, LabEndpoint
@@ -129,13 +130,14 @@ def nothing(lab: Lab, folder: Path) -> None:
     """Plain routing."""
 
 
-def ours(n: int, services: int = 0) -> Callable[[Lab, Path], None]:
+def ours(n: int, services: int = 0, bypass: Bypass | None = None) -> Callable[[Lab, Path], None]:
     """So many policies for the server; the last one allows the client. And so many Services."""
 
     def dress(lab: Lab, folder: Path) -> None:
         (folder / "policies.yaml").write_text(yaml.dump_all(_policy(at, n) for at in range(n)))
         asked = ["compile", "-f", str(folder / "policies.yaml"), "-o", str(folder / "bundle")]
         asked += ["--cache", _cache().name]  # every bed has the same hooks
+        asked += ["--socket-programs"] if bypass else []
         compiler = [sys.executable, "-m", "policyc.compiler.cli"]
         subprocess.run([*compiler, *asked], check=True, stdout=subprocess.DEVNULL)
         lab.node.write_endpoints(folder / "endpoints.json", METADATA)
@@ -148,6 +150,7 @@ def ours(n: int, services: int = 0) -> Callable[[Lab, Path], None]:
                 bpffs=lab.node.bpffs / "policyc",
                 state_root=folder / "state",
                 services=objects,
+                bypass=bypass,
             )
             runtime.load(request, warn=refuse, note=refuse)
 
