@@ -45,7 +45,7 @@ ASSUMPTIONS = (
     "the named solvers are correct",
 )
 """The assumptions of the proof: docs/assurance.md has a row for each."""
-CONNECT_ASSUMPTION = "hooks at connect() refuse only what the policy program denies (socket tests)"
+SOCKET_ASSUMPTION = "programs at sockets deny only what the policy program denies (socket tests)"
 """One more, for a program that has them."""
 _SOLVER_PACKAGES = {
     Choice.Z3: ("z3-solver",),

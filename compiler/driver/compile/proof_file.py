@@ -19,7 +19,7 @@ from policyc.compiler.driver.compile.bundle import (
 )
 from policyc.compiler.driver.compile.bytecode_proof import (
     ASSUMPTIONS,
-    CONNECT_ASSUMPTION,
+    SOCKET_ASSUMPTION,
     ProvedGeneration,
     prove_generation,
     solvers_of,
@@ -53,7 +53,7 @@ def proof_text(
         ],
         "of": {name: hashlib.sha256(files[name]).hexdigest() for name in sorted(files)},
         "solvers": [{"name": name, "version": version} for name, version in solvers],
-        "assumptions": [*ASSUMPTIONS, *([CONNECT_ASSUMPTION] if connects else [])],
+        "assumptions": [*ASSUMPTIONS, *([SOCKET_ASSUMPTION] if connects else [])],
     }
     return json_text(value)
 

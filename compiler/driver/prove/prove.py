@@ -32,7 +32,7 @@ from policyc.compiler.driver.compile.bundle import (
 )
 from policyc.compiler.driver.compile.bytecode_proof import (
     ASSUMPTIONS,
-    CONNECT_ASSUMPTION,
+    SOCKET_ASSUMPTION,
     ProvedGeneration,
     prove_generation,
     solvers_of,
@@ -183,7 +183,7 @@ def prove_bundle(
         _universe(given.ready),
         tuple(parts),
         tuple(dict.fromkeys((*solvers_of(Choice.Z3), *solvers_of(solver)))),
-        (*ASSUMPTIONS, *([CONNECT_ASSUMPTION] if given.emitted.target.at_sockets else [])),
+        (*ASSUMPTIONS, *([SOCKET_ASSUMPTION] if given.emitted.target.at_sockets else [])),
     )
 
 

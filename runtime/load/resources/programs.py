@@ -91,7 +91,7 @@ class PolicyProgram(Resource):
         self.program = work.held.enter_context(Object(path, at.pins.maps))
         socket_hooks.forget_new_maps(at.pins, work.undo)  # hooks at connect() share some
         self.program.leave_out({*socket_hooks.CONNECT_HOOKS, bypass.DENIED} - self._at_sockets)
-        if not all(map(self.program.has_program, self._at_sockets)):
+        if any(not self.program.has_program(name) for name in self._at_sockets):
             option = "--bypass" if at.request.bypass else "--connect-deny"
             raise InputError(
                 f"{at.given.bundle.path}: the bundle lacks the programs of {option}",

@@ -5,10 +5,12 @@ import os
 import random
 import signal
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +19,7 @@ from tests.kernel.bypass.test_bypass import OPEN, SHUT, load
 from tests.kernel.support.bundles import compiled
 from tests.kernel.support.bypass_lab import connection, counted, exchanged, received
 from tests.kernel.support.conversation import Conversation, Stream, size_of
-from tests.kernel.support.socket_lab import PODS, Socketed, socket_lab
+from tests.kernel.support.socket_lab import PODS, Socketed, host_of, socket_lab
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("loads_of_children")]
 
@@ -180,3 +182,20 @@ def test_readers_that_wait_and_wait_for_all_get_everything(node: Socketed) -> No
             each.shutdown(socket.SHUT_WR)
         for reader in readers:
             reader.join()
+
+
+@pytest.mark.slow
+def test_short_connections_beside_changes_of_the_policy(node: Socketed, tmp_path: Path) -> None:
+    """A connection for each request, as fast as one CPU can; none of them fails."""
+    source, program = Path(__file__).parents[2] / "bench" / "pingpong.c", tmp_path / "pingpong"
+    subprocess.run(["clang", "-O2", source, "-o", program], check=True)
+    client, server = (node.lab.ends[f"shop/{name}"].namespace for name in ("client", "web"))
+    words = ("connect", client, server, host_of("web").ip4, 7777, 100_000, 0, os.getpid())
+    with subprocess.Popen([program, *map(str, words)], stdout=subprocess.PIPE) as running:
+        bundles = ("again", "bundle")
+        while running.poll() is None:
+            bundles = bundles[::-1]
+            load(node, bundles[0])
+            time.sleep(0.2)
+        assert running.returncode == 0 and running.stdout
+        print(f"{1e9 / float(running.stdout.read().split()[1]):.0f} connections a second")
