@@ -8,6 +8,7 @@ and a program keeps its maps. So both go on after an unload, until the word says
 
 import struct
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Literal
 
 from policyc.runtime.bundle.bundle import BYPASS_OBJECT, Bundle
@@ -53,14 +54,22 @@ def load(pins: Pins, bundle: Bundle) -> Object:
     return loaded
 
 
-def attach(pins: Pins, loaded: Object, undo: Undo) -> None:
-    """From now on connections are added."""
+def attach(pins: Pins, loaded: Object, undo: Undo, held: ExitStack) -> None:
+    """From now on connections are added. `held` keeps the programs before, which undoing puts back."""
     with BypassSockets(pins) as sockets:
-        bpf_syscall.prog_attach_map(loaded.program_fd(MESSAGES), sockets.fd, SK_MSG_VERDICT)
-    before = slot(pins)
-    undo.by(_fill if before else detach, pins, *([before] if before else []))
-    with bpf_syscall.obj_get(pins.map(SLOT)) as fd:
-        bpf_syscall.map_update(fd, _FIRST, struct.pack("=I", loaded.program_fd(ADDING)))
+        for ident in bpf_syscall.prog_query_map(sockets.fd, SK_MSG_VERDICT):
+            undo.by(_run_on_messages, pins, held.enter_context(bpf_syscall.prog_by_id(ident)))
+    _run_on_messages(pins, loaded.program_fd(MESSAGES))
+    if before := slot(pins):
+        undo.by(_fill, pins, held.enter_context(bpf_syscall.prog_by_id(before)))
+    else:
+        undo.by(detach, pins)
+    _fill(pins, loaded.program_fd(ADDING))
+
+
+def _run_on_messages(pins: Pins, program: int) -> None:
+    with BypassSockets(pins) as sockets:
+        bpf_syscall.prog_attach_map(program, sockets.fd, SK_MSG_VERDICT)
 
 
 def slot(pins: Pins) -> int:
@@ -79,8 +88,8 @@ def detach(pins: Pins) -> None:
 
 
 def _fill(pins: Pins, program: int) -> None:
-    with bpf_syscall.prog_by_id(program) as prog, bpf_syscall.obj_get(pins.map(SLOT)) as fd:
-        bpf_syscall.map_update(fd, _FIRST, struct.pack("=I", prog))
+    with bpf_syscall.obj_get(pins.map(SLOT)) as fd:
+        bpf_syscall.map_update(fd, _FIRST, struct.pack("=I", program))
 
 
 def devices_of(generation: Generation) -> list[int]:

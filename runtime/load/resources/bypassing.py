@@ -44,7 +44,7 @@ class Bypassing(Resource):
     def commit(self, generation: Generation, work: Transaction) -> None:
         """From now on connections are added."""
         if self._loaded:
-            bypass.attach(self.context.pins, self._loaded, work.undo)
+            bypass.attach(self.context.pins, self._loaded, work.undo, work.held)
 
     def sweep(self, generation: Generation) -> None:
         """Connections that the policy denies end; what only the generation before needed goes."""

@@ -8,6 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from policyc.runtime import switch
+from policyc.runtime.attach.bypass import slot
+from policyc.runtime.errors import HostError, InputError
+from policyc.runtime.maps.bypass import BypassPods
 from tests.eventually import eventually
 from tests.kernel.support.bundles import compiled
 from tests.kernel.support.bypass_lab import (
@@ -31,6 +35,18 @@ spec:
   egress: [{to: [{podSelector: {matchLabels: {app: web}}}]}]
 """
 SHUT = OPEN.replace("web", "cart")
+NOTED = """\
+apiVersion: policyc.dev/v1alpha1
+kind: ExtendedPolicy
+metadata: {{name: noted, namespace: shop}}
+spec:
+  tier: 1
+  appliesTo: pod.app == "guarded"
+  rules: |
+    egress:
+      {}
+      pass
+"""
 LONGER = 5.0
 """Seconds by which a connection that may be bypassed is."""
 
@@ -193,3 +209,54 @@ def test_the_status_tells_what_is_bypassed_and_by_which_rules(node: Socketed) ->
     node.bypass = None
     load(node)
     assert node.status().bypass is None
+
+
+def test_a_load_that_fails_leaves_the_bypass_of_the_load_before(
+    node: Socketed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.bypass = None
+    load(node)
+    before = {path.name for path in node.pins.maps.iterdir()}
+
+    def fails(*_: object) -> None:
+        raise HostError("the switch fails")
+
+    node.bypass = "tcp"
+    with monkeypatch.context() as patched:
+        patched.setattr(switch, "store", fails)
+        with pytest.raises(HostError, match="the switch fails"):
+            load(node)
+    assert not slot(node.pins) and {path.name for path in node.pins.maps.iterdir()} == before
+    load(node)
+    called, epoch = slot(node.pins), node.status().epoch
+    with monkeypatch.context() as patched:
+        patched.setattr(switch, "store", fails)
+        with pytest.raises(HostError, match="the switch fails"):
+            load(node)
+    assert slot(node.pins) == called
+    with BypassPods(node.pins) as pods:
+        assert pods.numbers(epoch) and not pods.numbers(epoch + 1)
+    with connection(node) as talking:
+        exchanged(node, talking)
+
+
+def test_the_load_needs_the_programs(node: Socketed) -> None:
+    compiled(node.folder, OPEN, "--backend", "c", name="plain")
+    with pytest.raises(InputError, match="lacks the programs of --bypass"):
+        load(node, "plain")
+    assert not node.pins.is_there()
+
+
+@pytest.mark.parametrize(
+    "noted", ["allow tcp to any log", "allow tcp to any limit 1000/s", "audit tcp to any"]
+)
+def test_a_rule_that_notes_or_limits_keeps_its_connections_with_the_stack(
+    node: Socketed, noted: str
+) -> None:
+    compiled(node.folder, NOTED.format(noted), "--backend", "c", "--socket-programs", name="noted")
+    load(node, "noted")
+    with connection(node, ("guarded", "web")) as talking, connection(node, port=9001) as other:
+        exchanged(node, other)
+        before = counted(node).messages
+        exchanged_for(talking, LONGER)
+        assert counted(node).messages == before and counted(node).connections == 1
