@@ -28,7 +28,7 @@ SECTIONS = {
     "Execution": ("--jobs", "--executor", "--engine", "--cache", "--cache-size"),
     "Pods and devices": (
         "--attach", "--forwarding", "--uplink", "--xdp", "--missing-devices", "--deny-devices",
-        "--reassemble", "--reset-revoked",
+        "--reassemble", "--reset-revoked", "--bypass",
     ),
     "Services": (
         "--services", "--strict-services", "--service-cidr", "--external-cidr", "--outside", "--cgroup",

@@ -141,7 +141,8 @@ from policyc.runtime.state import Generation
 @click.option(
     "--bypass",
     type=click.Choice(get_args(Bypass)),
-    help="Let TCP data between pods of this node go from socket to socket, past the TCP/IP stack.",
+    help="Let TCP data between pods of this node go from socket to socket, past the TCP/IP stack. "
+    "The bundle needs `compile --socket-programs`.",
 )
 @click.option(
     "--failsafe-inbound",
