@@ -24,6 +24,7 @@ from policyc.ir.policy import (
     ProtocolNumber,
 )
 from policyc.ir.services import Kind, Protocol
+from tests.property.length import examples
 from tests.unit.frontend.odd_values import (
     VALUES,
     mutated,
@@ -427,7 +428,7 @@ def test_objects_with_any_value_anywhere_are_read_or_refused() -> None:
         "\ud800",
     )
     rng = random.Random(5)
-    for round_ in range(600):
+    for round_ in range(examples(600)):
         changed = mutated(objects, rng)
         if round_ % 2:
             changed = _with_odd_value(objects, rng, odd)

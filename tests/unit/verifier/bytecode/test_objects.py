@@ -16,6 +16,7 @@ from policyc.verifier.bytecode.errors import BytecodeError, ObjectError, Unmodel
 from policyc.verifier.bytecode.linked import CallFunction, CallHelper, CallKfunc, LoadMap, Poisoned
 from policyc.verifier.bytecode.object import BpfObject, read_object
 from policyc.verifier.bytecode.program import Program, link_program, successors
+from tests.property.length import examples
 from tests.unit.verifier.bytecode.objects import (
     CASES,
     PREBUILT,
@@ -169,10 +170,12 @@ def damaged_places(whole: bytes, rng: random.Random) -> list[int]:
     (table,) = struct.unpack_from("<Q", whole, 40)
     elf = read_elf(whole)
     places = list(range(64))
-    places += [table + rng.randrange(64 * len(elf.sections)) for _ in range(60)]
+    places += [table + rng.randrange(64 * len(elf.sections)) for _ in range(examples(60, 2))]
     for section in elf.sections:
         start = whole.find(section.data) if section.data else 0
-        places += [start + rng.randrange(len(section.data)) for _ in range(8) if section.data]
+        places += [
+            start + rng.randrange(len(section.data)) for _ in range(examples(8, 2)) if section.data
+        ]
     return places
 
 

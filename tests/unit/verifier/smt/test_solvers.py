@@ -27,6 +27,7 @@ from policyc.verifier.smt.solvers import (
     solve_bitwuzla,
     solve_z3,
 )
+from tests.property.length import examples
 
 X, Y = z3.BitVecs("x y", 32)
 A, B = z3.BitVecs("a b", 64)
@@ -174,7 +175,7 @@ def random_goal(rng: random.Random, depth: int) -> Any:
 
 def test_the_solvers_agree_on_random_goals() -> None:
     seen = set()
-    for seed in range(150):
+    for seed in range(examples(150)):
         rng = random.Random(seed)
         goal = [random_goal(rng, 3) for _ in range(rng.randint(1, 4))]
         found = decide(goal, Choice.BOTH)  # raises where they disagree
