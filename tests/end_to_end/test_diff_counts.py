@@ -2,6 +2,7 @@
 """`policyc diff` and `equiv` of many regions: true totals, and some of each kind shown."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,11 @@ import pytest
 
 from policyc.compiler.cli.main import run
 from policyc.compiler.driver.compare import diff as driver
+from policyc.ir.policy import PolicySet
 from policyc.verifier.diff import symbolic as symbolic_diff
 from policyc.verifier.diff.end_changes import GaveUpError
+from policyc.verifier.diff.symbolic import SymbolicDiff
+from tests.property.length import AT_LENGTH
 
 ROOT = Path(__file__).parents[2]
 SCHEMAS = ROOT / "docs" / "schemas"
@@ -34,6 +38,7 @@ status: {podIP: 10.0.0.1}
 KEPT, OPENED, CLOSED = range(3), range(10, 34), range(50, 56)
 CLUSTER = ("--cluster", "pod.yaml")
 UNIVERSES = pytest.mark.parametrize("cluster", [(), CLUSTER], ids=["symbolic", "cluster"])
+ONCE = pytest.mark.usefixtures("_once")
 COUNTS = {
     "widened": {"regions": 24, "complete": True},
     "narrowed": {"regions": 6, "complete": True},
@@ -55,6 +60,28 @@ def _sides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("pod.yaml").write_text(POD)
 
 
+@pytest.fixture(scope="module")
+def asked() -> list[tuple[Any, SymbolicDiff]]:
+    """Questions of this module, and their answers."""
+    return []
+
+
+@pytest.fixture
+def _once(asked: list[tuple[Any, SymbolicDiff]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under `make test` each format shows the one answer: the search for it takes a second."""
+
+    def answer(*sides: PolicySet, **options: Any) -> SymbolicDiff:
+        question = sides, options
+        for known, found in asked:
+            if known == question:
+                return found
+        asked.append((question, symbolic_diff.diff_symbolic(*sides, **options)))
+        return asked[-1][1]
+
+    if not os.environ.get(AT_LENGTH):
+        monkeypatch.setattr(driver, "diff_symbolic", answer)
+
+
 def said(capfd: pytest.CaptureFixture[str], *arguments: str, code: int = 1) -> str:
     capfd.readouterr()
     assert run(list(arguments)) == code
@@ -74,6 +101,7 @@ def kinds(found: Any) -> list[str]:
 
 
 @UNIVERSES
+@ONCE
 @pytest.mark.parametrize("style", ["text", "markdown"])
 def test_opened_flows_do_not_hide_closed_flows(
     cluster: tuple[str, ...], style: str, capfd: pytest.CaptureFixture[str]
@@ -90,6 +118,7 @@ def test_opened_flows_do_not_hide_closed_flows(
 
 
 @UNIVERSES
+@ONCE
 def test_json_and_sarif_are_complete(
     cluster: tuple[str, ...], capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -104,6 +133,7 @@ def test_json_and_sarif_are_complete(
 
 
 @UNIVERSES
+@ONCE
 def test_a_limit_shortens_every_format_and_no_total(
     cluster: tuple[str, ...], capfd: pytest.CaptureFixture[str]
 ) -> None:
