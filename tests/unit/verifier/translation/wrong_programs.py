@@ -55,7 +55,7 @@ IN_HEADERS: dict[str, tuple[str, str, str]] = {
     "another flow is left": (
         "policy_run.h",
         "flow->action.reason = pc_conclude(flow, &decision);",
-        "flow->tuple.dport = 0;\n\tflow->reason = pc_conclude(flow, &decision);",
+        "flow->tuple.dport = 0;\n\tflow->action.reason = pc_conclude(flow, &decision);",
     ),
     "the tables are changed": (
         "policy_run.h",
