@@ -49,7 +49,8 @@ fetch_kernel() {
 	rm -f "$work"/linux-image-*.deb
 }
 
-# An initramfs that can do one thing: mount this machine's root by 9p and go there.
+# An initramfs that can do one thing: mount this machine's root by 9p and go there. It moves the mount to `/`, as
+# nobody may make a user namespace in a chroot.
 make_initramfs() {
 	local initramfs=$work/initramfs at=0 module
 	rm -rf "$initramfs"
@@ -72,7 +73,9 @@ make_initramfs() {
 		\$b mount -t tmpfs tmpfs /host/run; \$b mount -t tmpfs tmpfs /host/tmp
 		\$b mkdir /host/run/out
 		\$b mount -t 9p -o \$options out /host/run/out
-		\$b chroot /host /bin/bash $repository/tests/guest/inside.sh $repository $work
+		cd /host
+		\$b mount --move . /
+		\$b chroot . /bin/bash $repository/tests/guest/inside.sh $repository $work
 		\$b poweroff -f
 	EOF
 	chmod +x "$initramfs/init"
