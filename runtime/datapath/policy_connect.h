@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* policy_connect.h - refuses the connect() of a pod whose first packet the policy would deny.
- * Only in bundles that were compiled with --socket-programs; policy_run.h includes it. The hooks run
- * behind those of sockets.bpf.c, so they see the endpoint of a Service. A connect() that goes on is
- * decided by its packets: in doubt it goes on.
+ * Only in bundles that were compiled with --socket-programs; policy_run.h includes it. The hooks
+ * run behind those of sockets.bpf.c, so they see the endpoint of a Service. A connect() that goes
+ * on is decided by its packets: in doubt it goes on.
  */
 #pragma once
 #include "external_map.h"

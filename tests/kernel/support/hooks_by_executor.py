@@ -14,7 +14,7 @@ from pathlib import Path
 from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.per_cpu import possible_cpus
 from policyc.verifier.bytecode.btf import read_btf
-from policyc.verifier.bytecode.concrete import Around, Ended, go_on, run
+from policyc.verifier.bytecode.concrete import Around, Ended, go_on, resume, run
 from policyc.verifier.bytecode.core_layouts import KernelLayouts
 from policyc.verifier.bytecode.definitions import MapDefinition, MapKind
 from policyc.verifier.bytecode.errors import UnmodelledError
@@ -190,14 +190,18 @@ class Twin:
             "vlan_present": 0,
             "gso_size": 0,
         }
-        ended = run(Around(self._program(hook), self._maps, oracle), frame, fields)
-        while isinstance(ended.result, TailCall):
-            with self._map("pc_policy") as fd:
-                there = bpf_syscall.map_lookup(
-                    fd, struct.pack("<I", int(str(ended.result.index))), 4
-                )
-            assert there is not None, "a policy program is there"
-            ended = go_on(Around(self._program(POLICY), self._maps, oracle), ended)
+        around = Around(self._program(hook), self._maps, oracle)
+        ended = run(around, frame, fields)
+        while isinstance(left := ended.result, TailCall):
+            with self._map(left.map) as fd:
+                there = bpf_syscall.map_lookup(fd, struct.pack("<I", int(str(left.index))), 4)
+            if left.map == "pc_policy":
+                assert there is not None, "a policy program is there"
+                around = Around(self._program(POLICY), self._maps, oracle)
+                ended = go_on(around, ended)
+            else:
+                assert there is None, "these loads have no bypass"
+                ended = resume(around, ended.state)
         return ended
 
     # --- what maps hold ------------------------------------------------------------------------
