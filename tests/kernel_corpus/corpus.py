@@ -39,7 +39,7 @@ ASKED = (
 
 @cache
 def all_cases() -> tuple[CorpusCase, ...]:
-    """Every case, in the order of the table. Nobody changes them."""
+    """Every case, in the order of the table. They are shared: no caller may change them."""
     return (*feature_cases(), *together_cases(), *variant_cases(), *example_cases(), *size_cases())
 
 

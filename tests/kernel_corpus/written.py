@@ -121,7 +121,7 @@ def variant_cases() -> tuple[CorpusCase, ...]:
             replace(
                 each,
                 name=f"socket-programs-{at}",
-                what=f"as {each.name}, with hooks at connect()",
+                what=f"as {each.name}, with the programs at sockets",
                 at_sockets=True,
             )
             for at, each in enumerate(together_cases(), 1)

@@ -54,7 +54,8 @@ def _exclusive(hooks: Hooks) -> None:
     at.guarded(moved.moved)
 
 
-def main(objects: Path) -> None:
+def main(objects: Path) -> int:
+    """Print all rows; 1 if some facts failed."""
     _prepare()
     release = os.uname().release
     tcx = tuple(map(int, release.split(".")[:2])) >= (6, 6)
@@ -64,7 +65,8 @@ def main(objects: Path) -> None:
     _slaves(hooks, "ipvlan mode l2")
     _slaves(hooks, "macvlan mode bridge")
     _exclusive(hooks)
+    return int(hooks.has_failed)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    sys.exit(main(Path(sys.argv[1])))

@@ -54,11 +54,12 @@ class Bed:
     def guarded(
         self, facts: "Callable[Concatenate[Bed, P], None]", *args: P.args, **more: P.kwargs
     ) -> None:
-        """Rows that fail leave the others."""
+        """Facts that fail leave a row, and the others: the run goes on, and ends with 1."""
         try:
             facts(self, *args, **more)
         except Exception as error:
             traceback.print_exc()
+            self.hooks.has_failed = True
             self.row("FAILED", getattr(facts, "__name__", ""), repr(error)[:100])
 
     def macs(self, target: str) -> tuple[str, str]:

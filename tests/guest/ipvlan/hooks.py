@@ -30,6 +30,8 @@ class Hooks:
     def __init__(self, path: Path, tcx: bool) -> None:
         btf = Btf.of_object(path)
         self.tcx = tcx
+        self.has_failed = False
+        """Whether a part of the facts ended with an error."""
         self._numbers = {name.lower(): number for name, number in btf.enum("hook").items()}
         self._actions = btf.enum("action")
         self._seen = btf.struct("seen")

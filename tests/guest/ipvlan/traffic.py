@@ -92,7 +92,7 @@ def tcp(source: str, target: str, family: int, size: int = 0) -> Send:
 
 
 def datagram(pod: str, to: str) -> Send:
-    """One datagram of IPv4, for which nobody listens."""
+    """One datagram of IPv4 to a port without a socket."""
 
     def work(port: int) -> str:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as at:

@@ -205,7 +205,12 @@ def test_the_status_tells_what_is_bypassed_and_by_which_rules(node: Socketed) ->
         assert (found.open, found.sending, found.connections) == (1, 2, 1)
         assert found.messages >= 2 and found.bytes >= len(b"request" + b"answer")
         assert any("shop/guarded" in each.where and each.messages for each in found.rules)
-    eventually(lambda: node.status().bypass.open == 0, "the sockets are closed")  # type: ignore[union-attr]
+
+    def has_none() -> bool:
+        now = node.status().bypass
+        return now is not None and now.open == 0
+
+    eventually(has_none, "the sockets are closed")
     node.bypass = None
     load(node)
     assert node.status().bypass is None

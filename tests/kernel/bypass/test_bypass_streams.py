@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -155,6 +156,11 @@ def test_the_other_end_of_a_killed_process_gets_a_prefix_and_the_end(
                 time.sleep(0.01)
 
 
+def is_read(found: bytearray, due: bytes) -> bool:
+    """Whether a reader has all of it."""
+    return bytes(found) == due
+
+
 def test_readers_that_wait_and_wait_for_all_get_everything(node: Socketed) -> None:
     """A thread of its own reads each end, and may wait in recv() when its other end is added."""
     with connection(node) as talking:
@@ -176,7 +182,7 @@ def test_readers_that_wait_and_wait_for_all_get_everything(node: Socketed) -> No
                 ends[name].sendall(data[:25])
                 ends[name].sendall(data[25:])
                 sent[name] += data
-                eventually(lambda: found[other] == sent[name], "all was read")  # noqa: B023
+                eventually(partial(is_read, found[other], sent[name]), "all was read")
             time.sleep(0.005)
         for each in ends.values():
             each.shutdown(socket.SHUT_WR)

@@ -137,7 +137,7 @@ def test_http2(node: Socketed, nginx: Path) -> None:
 
 @pytest.mark.parametrize("how", [(), ("-R",), ("--bidir",)], ids=["up", "down", "both"])
 def test_iperf3(node: Socketed, how: Sequence[str]) -> None:
-    """Its streams stay with the stack; a load beside them changes nothing."""
+    """Its streams stay with the stack, and arrive."""
     with serving(node, ["iperf3", "-s", "-p", PORT]):
         words = ("iperf3", "-c", WEB, "-p", PORT, "-t", 4, "-J", *how)
         done = subprocess.run(

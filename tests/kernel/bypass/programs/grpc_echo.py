@@ -13,7 +13,7 @@ import grpc  # of the system's Python
 NAME = "policyc.Echo"
 
 
-class Echo(grpc.GenericRpcHandler):  # type: ignore[misc]
+class Echo(grpc.GenericRpcHandler):
     """Sends back what it gets, reversed."""
 
     def service(self, call: Any) -> Any:
