@@ -20,11 +20,16 @@ from tests.kernel.bypass.test_bypass import OPEN, SHUT, load
 from tests.kernel.support.bundles import compiled
 from tests.kernel.support.bypass_lab import connection, counted, exchanged, received
 from tests.kernel.support.conversation import Conversation, Stream, size_of
+from tests.kernel.support.lives import Lives
 from tests.kernel.support.socket_lab import PODS, Socketed, host_of, socket_lab
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("loads_of_children")]
 
 SECONDS = 8.0
+SHORT, SEVERAL = 100_000, 20
+"""Short connections of one run of pingpong, and others at a time."""
+LOADS, ENDED = 12, 60
+"""Changes of the policy and other connections, at least."""
 seeds = pytest.mark.parametrize(
     "seed", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 12))]
 )
@@ -191,17 +196,45 @@ def test_readers_that_wait_and_wait_for_all_get_everything(node: Socketed) -> No
 
 
 @pytest.mark.slow
-def test_short_connections_beside_changes_of_the_policy(node: Socketed, tmp_path: Path) -> None:
-    """A connection for each request, as fast as one CPU can; none of them fails."""
+def test_short_and_bypassed_connections_beside_changes_of_the_policy(
+    node: Socketed, tmp_path: Path
+) -> None:
+    """A connection for each request, as fast as one CPU can, beside others that live for seconds.
+
+    None of them fails. Each of the others is bypassed before it ends.
+    """
     source, program = Path(__file__).parents[2] / "bench" / "pingpong.c", tmp_path / "pingpong"
     subprocess.run(["clang", "-O2", source, "-o", program], check=True)
     client, server = (node.lab.ends[f"shop/{name}"].namespace for name in ("client", "web"))
-    words = ("connect", client, server, host_of("web").ip4, 7777, 100_000, 0, os.getpid())
-    with subprocess.Popen([program, *map(str, words)], stdout=subprocess.PIPE) as running:
-        bundles = ("again", "bundle")
-        while running.poll() is None:
-            bundles = bundles[::-1]
+    words = ("connect", client, server, host_of("web").ip4, 7777, SHORT, 0, os.getpid())
+    lives, enough = Lives(node, ("guarded", "web"), SEVERAL), threading.Event()
+    seconds: list[float] = []
+
+    def connect() -> None:
+        while not enough.is_set():
+            done = subprocess.run([program, *map(str, words)], stdout=subprocess.PIPE, check=False)
+            if done.returncode:
+                return
+            seconds.append(float(done.stdout.split()[1]) * SHORT / 1e9)
+
+    connecting = threading.Thread(target=connect)
+    connecting.start()
+    lives.start()
+    loads, bundles = 0, ("again", "bundle")
+    try:
+        while loads < LOADS or len(lives.ended) < ENDED:
+            assert connecting.is_alive() and lives.is_alive()
+            loads, bundles = loads + 1, bundles[::-1]
             load(node, bundles[0])
             time.sleep(0.2)
-        assert running.returncode == 0 and running.stdout
-        print(f"{1e9 / float(running.stdout.read().split()[1]):.0f} connections a second")
+        assert connecting.is_alive()
+    finally:
+        enough.set()
+        ended = lives.finish()
+        connecting.join()
+    found = counted(node)
+    rate = SHORT * len(seconds) / sum(seconds)
+    print(f"{loads} loads, {rate:.0f} short connections a second; {len(ended)} others: {found}")
+    assert found.connections >= len(ended) and all(life.bypassed > 1 for life in ended)
+    assert sum(life.bypassed for life in ended) > 10 * ENDED
+    assert found.left["policy"] > SEVERAL
