@@ -23,7 +23,12 @@ PACKET_TESTS ?= $(wildcard $(addprefix tests/kernel/*/test_,$(addsuffix .py,bed 
 	spoofing services service_corners service_errors service_affinity source_ranges hairpin forwarding snat snat_errors \
 	host_policy external_clients node_ports forged_errors errors_by_route errors_to_itself service_route)))
 
-.PHONY: help install system demo check test test-all test-kernels kernel-table bench-policy bench-datapath bench-across bench-flows fuzz-parsers guest guest-packets lint format grammar prebuilt lock golden wheel clean
+# Tests with real packets, which guests run with pods behind netkit.
+NETKIT_TESTS ?= tests/kernel/fast_path/netkit_devices.py $(wildcard $(addprefix tests/kernel/*/test_,$(addsuffix .py,wire \
+	external_wire forwarding forwarding_out forwarding_wire fragments_wire hairpin host_wire reassembly reject \
+	service_forwarding service_wire snat_wire spoofing)))
+
+.PHONY: help install system demo check test test-all test-kernels kernel-table bench-policy bench-datapath bench-pairs bench-across bench-flows fuzz-parsers guest guest-packets guest-netkit lint format grammar prebuilt lock golden wheel clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -80,6 +85,13 @@ guest-packets: install ## the packet tests, but those marked native, under Debia
 		$(BIN)/pytest -q -n 0 -p no:cacheprovider --timeout 1800 -m "not native" \
 		-o tmp_path_retention_policy=failed $(PYTEST_FLAGS) $(PACKET_TESTS)
 
+guest-netkit: install ## the tests with real packets, and pods behind netkit, under Debian's kernel 6.12, in QEMU (an hour)
+	@mkdir -p build/guest/objects
+	@$(BIN)/python -c 'import pathlib, tests.kernel.support.objects as t; t.compile_objects(pathlib.Path("build/guest/objects"))'
+	@GUEST_SECONDS=7200 tests/guest/run.sh 6.12 env POLICYC_TEST_OBJECTS=$(CURDIR)/build/guest/objects POLICYC_TEST_PODS=netkit \
+		$(BIN)/pytest -q -n 0 -p no:cacheprovider --timeout 1800 -m "not native" \
+		-o tmp_path_retention_policy=failed $(PYTEST_FLAGS) $(NETKIT_TESTS)
+
 bench-policy: install ## verdict ns over rules, for both backends and the builds they are compared with (a quiet machine, root)
 	@$(BIN)/python tests/bench/policy.py --json docs/benchmarks/policy.json --plot docs/benchmarks/policy
 
@@ -88,6 +100,13 @@ bench-datapath: install ## CPU of traffic between two pods over plain routing, b
 
 bench-sockets: install ## CPU of TCP between two pods by message size, with a bypass of the stack and without; OTHER=FOLDER adds another bypass (a quiet machine, root)
 	@$(BIN)/python tests/bench/sockets.py $(if $(OTHER),--other $(OTHER)) --json docs/benchmarks/sockets.json --plot docs/benchmarks/sockets
+
+bench-pairs: install ## instructions of traffic behind veth and netkit over plain routing, under Debian's kernel 6.12, in QEMU (ten minutes)
+	@rm -rf build/guest/pairs
+	@$(BIN)/python tests/bench/pairs.py prepare build/guest/pairs
+	@GUEST_COUNTS=1 GUEST_SECONDS=3600 tests/guest/run.sh 6.12 $(BIN)/python tests/bench/pairs.py measure build/guest/pairs \
+		--json /run/out/pairs.json --table /run/out/pairs.md
+	@cp build/guest/6.12/out/pairs.json build/guest/6.12/out/pairs.md docs/benchmarks/
 
 bench-across: install ## CPU of traffic between two nodes over plain routing, and of a node port whose endpoint is on the other one (a quiet machine, root)
 	@$(BIN)/python tests/bench/across.py --json docs/benchmarks/across.json

@@ -6,6 +6,7 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from typing import get_args
 
 import click
 from rich.console import Console
@@ -31,6 +32,7 @@ from policyc.runtime.lab.children import LabError
 from policyc.runtime.lab.matrix import render, to_json
 from policyc.runtime.lab.run import Result, run_lab
 from policyc.runtime.lab.topology import EXTERNAL, LabNode
+from policyc.runtime.lab.wiring import Pair
 from policyc.runtime.load.node import load
 from policyc.runtime.load.request import LoadRequest
 
@@ -47,6 +49,7 @@ WHAT_NEXT = """What to try next:
     examples=(
         "policyc lab -f policies --cluster cluster",
         "policyc lab -f policies --cluster cluster --format json",
+        "policyc lab -f policies --cluster cluster --pair netkit",
     ),
 )
 @input_options
@@ -58,11 +61,19 @@ WHAT_NEXT = """What to try next:
     show_default=True,
     help="Print the matrix as text or JSON.",
 )
+@click.option(
+    "--pair",
+    type=click.Choice(get_args(Pair)),
+    default="veth",
+    show_default=True,
+    help="Connect the pods by such devices. netkit needs Linux 6.7.",
+)
 def lab(
     files: tuple[str, ...],
     cluster: tuple[str, ...],
     options: ReadOptions,
     format_: str,
+    pair: Pair,
 ) -> int:
     """Test policies with real traffic: one node, its pods and an external client as network namespaces.
 
@@ -79,7 +90,7 @@ def lab(
         done = compile_inputs(inputs, bundle, progress)
         show_read(done.read, done.findings)
         progress("building the lab and sending traffic")
-        result = _run(done, bundle, Path(folder))
+        result = _run(done, bundle, Path(folder), pair)
     if format_ == "json":
         click.echo(json_text(to_json(result.comparison, result.seen)))
     else:
@@ -87,7 +98,7 @@ def lab(
     return 0 if result.comparison.agrees else 1
 
 
-def _run(done: Compiled, bundle: Path, folder: Path) -> Result:
+def _run(done: Compiled, bundle: Path, folder: Path, pair: Pair) -> Result:
     universe = done.decided.universe
     pods = lab_pods(universe) if universe else ()
     if not pods:
@@ -110,7 +121,7 @@ def _run(done: Compiled, bundle: Path, folder: Path) -> Result:
         )
 
     try:
-        return run_lab(lab_endpoints(pods), expected, expected, load_bundle)
+        return run_lab(lab_endpoints(pods), expected, expected, load_bundle, pair=pair)
     except LabError as failure:
         raise HostError(str(failure)) from failure
 

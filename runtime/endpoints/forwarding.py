@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds the pods to which packets can be redirected (fast path, datapath/forward.h).
 
-The kernel redirects only to the peer of a veth, and drops if that peer is in the same network namespace.
-So this reads the kind of every device.
+The kernel redirects only to the peer of a veth or netkit, and drops if that peer is in the same network
+namespace. So this reads the kind of every device.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ _OTHERWISE = "load with --forwarding stack"
 
 
 def with_peers(ifindexes: Iterable[int], forwarding: Forwarding) -> frozenset[int]:
-    """The devices that are veths with the peer in another network namespace; none for `stack`.
+    """The devices that are pairs with the peer in another network namespace; none for `stack`.
 
     A device that vanished meanwhile is not among them: attaching to it will report that.
     """
@@ -26,11 +26,11 @@ def with_peers(ifindexes: Iterable[int], forwarding: Forwarding) -> frozenset[in
     if forwarding == "stack" or not wanted:
         return frozenset()
     try:
-        asked = pod_devices.is_veth_to_elsewhere(wanted)
+        asked = pod_devices.is_pair_to_elsewhere(wanted)
     except HostError as error:
         error.hint = _OTHERWISE
         raise
-    return frozenset(each for each, is_veth in asked.items() if is_veth)
+    return frozenset(each for each, is_pair in asked.items() if is_pair)
 
 
 def without_master(uplinks: Mapping[str, int]) -> dict[str, int]:

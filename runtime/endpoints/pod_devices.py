@@ -22,7 +22,9 @@ _ADDRESS = struct.Struct("=BBBBI")  # ifaddrmsg
 _NUMBER, _SCRUB = struct.Struct("=i"), struct.Struct("=I")
 _NAME, _PEER, _MASTER = 3, 5, 10  # IFLA_IFNAME, IFLA_LINK, IFLA_MASTER
 _PEER_SPACE, _LINK_SPACE = 37, 46  # IFLA_LINK_NETNSID, IFLA_TARGET_NETNSID
-_PEER_SCRUB, _SCRUB_NONE = 7, 0  # IFLA_NETKIT_PEER_SCRUB, NETKIT_SCRUB_NONE
+_PRIMARY, _MODE, _PEER_SCRUB = 2, 5, 7  # IFLA_NETKIT_*
+_L3, _SCRUB_NONE = 1, 0  # NETKIT_L3, NETKIT_SCRUB_NONE
+NO_MAC = "00:00:00:00:00:00"
 _OWN_ADDRESS, _LOCAL_ADDRESS = 1, 2  # IFA_ADDRESS, IFA_LOCAL
 _ADDRESS_SPACE = 10  # IFA_TARGET_NETNSID
 _UP, _LOOPBACK = 0x1, 0x8  # IFF_*
@@ -124,8 +126,30 @@ def require_scrubbed(devices: Mapping[str, int], uplinks: Iterable[str] = ()) ->
                 )
 
 
-def is_veth_to_elsewhere(ifindexes: Iterable[int]) -> dict[int, bool]:
-    """Whether each device is a veth whose peer is in another network namespace.
+def require_macs(path: Path, pods: Iterable[EndpointRecord], ifindexes: Mapping[str, int]) -> None:
+    """Raise `InputError` for a pod without a MAC address whose device is not netkit in mode L3.
+
+    The pod is one of the endpoints file at `path`. Only that mode has no addresses (NETKIT_L3).
+    """
+    without = [each for each in pods if each.mac == NO_MAC and each.interface in ifindexes]
+    if not without:
+        return
+    with _netlink() as netlink:
+        for pod in without:
+            assert pod.interface
+            info = unpacked(links.about(netlink, ifindexes[pod.interface]).get(links.INFO, b""))
+            of_kind = unpacked(info.get(links.OF_KIND, b""))
+            is_l3 = of_kind.get(_MODE) == _SCRUB.pack(_L3)
+            if not (links.kind_of(info) == b"netkit" and is_l3):
+                raise InputError(
+                    f"{path}: {pod}: {pod.interface} is not netkit in mode L3, so the pod has a MAC "
+                    f"address, but `mac` is {NO_MAC}",
+                    "give the address of the pod's own device: `ip link` in its network namespace",
+                )
+
+
+def is_pair_to_elsewhere(ifindexes: Iterable[int]) -> dict[int, bool]:
+    """Whether each device is a veth or netkit whose peer is in another network namespace.
 
     A vanished device is not one. IFLA_LINK_NETNSID exists only if the peer is in another namespace.
     """
@@ -134,7 +158,19 @@ def is_veth_to_elsewhere(ifindexes: Iterable[int]) -> dict[int, bool]:
         for each in ifindexes:
             about = links.about(netlink, each)
             kind = links.kind_of(unpacked(about.get(links.INFO, b"")))
-            found[each] = kind == b"veth" and _PEER_SPACE in about
+            found[each] = kind in (b"veth", b"netkit") and _PEER_SPACE in about
+    return found
+
+
+def netkit_devices(devices: Mapping[str, int]) -> dict[str, int]:
+    """Those (name -> ifindex) that are netkit, and by which both sides can be given programs."""
+    found: dict[str, int] = {}
+    with _netlink() as netlink:
+        for name, ifindex in devices.items():
+            info = unpacked(links.about(netlink, ifindex).get(links.INFO, b""))
+            of_kind = unpacked(info.get(links.OF_KIND, b""))
+            if links.kind_of(info) == b"netkit" and of_kind.get(_PRIMARY) == b"\1":
+                found[name] = ifindex
     return found
 
 

@@ -5,6 +5,7 @@
     ROOT/hooks/NAME             the hook programs
     ROOT/links/IFINDEX-NAME     tcx links, one a device and hook
     ROOT/xdp/IFINDEX            links of XDP, one an uplink
+    ROOT/netkit/IFINDEX-NAME    links of netkit, one a device of a pod and side
     ROOT/sockets/EPOCH/NAME     links of a cgroup, one for each hook of the node's own sockets
     ROOT/generations/EPOCH/NAME the program and the maps of one generation
 
@@ -20,7 +21,7 @@ from pathlib import Path
 from policyc.runtime.errors import HostError
 
 DEFAULT_ROOT = Path("/sys/fs/bpf/policyc")
-_FOLDERS = ("sockets", "xdp", "links", "hooks", "generations", "maps")
+_FOLDERS = ("sockets", "xdp", "netkit", "links", "hooks", "generations", "maps")
 _BPF_FS_MAGIC = 0xCAFE4A11
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -46,6 +47,11 @@ class Pins:
     def xdp(self) -> Path:
         """The folder of the links of XDP."""
         return self.root / "xdp"
+
+    @property
+    def netkit(self) -> Path:
+        """The folder of the links of netkit."""
+        return self.root / "netkit"
 
     def map(self, name: str) -> Path:
         """A shared map."""

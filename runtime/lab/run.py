@@ -9,6 +9,7 @@ from policyc.runtime.lab.matrix import Comparison, compare
 from policyc.runtime.lab.probes import Observation, Outcome, Probe
 from policyc.runtime.lab.topology import EXTERNAL, External, Lab, LabEndpoint, LabNode
 from policyc.runtime.lab.traffic import send
+from policyc.runtime.lab.wiring import Pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ def run_lab(
     *,
     externals: Sequence[External] = (EXTERNAL,),
     node: str = "node-1",
+    pair: Pair = "veth",
 ) -> Result:
     """Build a lab, call `before_traffic` with its node, send `probes`, compare with `expected`.
 
@@ -37,7 +39,7 @@ def run_lab(
     Everything is removed before this returns or raises.
     """
     asked = tuple(probes)
-    with Lab(endpoints, externals=externals, node=node) as lab:
+    with Lab(endpoints, externals=externals, node=node, pair=pair) as lab:
         built = time.monotonic()
         before_traffic(lab.node)
         prepared = time.monotonic()

@@ -77,7 +77,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class LabPod:
-    """A pod of the lab: `interface` is the node's side of its veth pair, `mac` the pod's own."""
+    """A pod of the lab: `interface` is the node's side of its pair, `mac` the pod's own."""
 
     endpoint: LabEndpoint
     namespace: Path
@@ -137,8 +137,9 @@ class Lab:
         *,
         externals: Sequence[External] = (EXTERNAL,),
         node: str = "node-1",
+        pair: wiring.Pair = "veth",
     ) -> None:
-        self._endpoints = tuple(endpoints)
+        self._endpoints, self._pair = tuple(endpoints), pair
         self._externals = tuple(externals)
         self._node = node
         self._resources = contextlib.ExitStack()
@@ -172,7 +173,7 @@ class Lab:
         short = [f"pod{number}" for number in range(1, len(self._endpoints) + 1)]
         paths = namespaces.create_namespaces(suffix, ["node", "external", *short])
         pods = tuple(
-            LabPod(endpoint, paths[name], name, _mac(0, number))
+            LabPod(endpoint, paths[name], name, self._mac(0, number))
             for number, (name, endpoint) in enumerate(zip(short, self._endpoints, strict=True), 1)
         )
         self.node = LabNode(
@@ -180,7 +181,10 @@ class Lab:
             namespaces.mount_bpffs(suffix), pods,
         )  # fmt: skip
         leaves = [
-            wiring.Leaf(pod.namespace, pod.interface, _mac(1, number), pod.mac, _held(pod.endpoint))
+            wiring.Leaf(
+                *(pod.namespace, pod.interface, self._mac(1, number), pod.mac),
+                *(_held(pod.endpoint), self._pair),
+            )
             for number, pod in enumerate(pods, 1)
         ]
         outside = tuple(address for external in self._externals for address in _held(external))
@@ -191,6 +195,10 @@ class Lab:
             timeout=_WIRING_TIMEOUT,
         )
         self.ends = {end.name: end for end in self._ends(paths["external"])}
+
+    def _mac(self, side: int, number: int) -> str:
+        """Of a pod's pair."""
+        return wiring.NO_MAC if self._pair == "netkit-l3" else _mac(side, number)
 
     def _ends(self, outside: Path) -> list[End]:
         node = self.node

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Links, addresses, routes and neighbours of a lab, by netlink. Runs in a child of its own.
 
-Every leaf (a pod, or the external clients) hangs on the node by one veth pair, as most CNIs do it:
+Every leaf (a pod, or the external clients) hangs on the node by one pair, as most CNIs do it:
 
     leaf    its addresses as /32 and /128 on eth0, default routes by 169.254.1.1 and fe80::1
     node    fe80::1 on its side of the pair, a route to each address of the leaf
@@ -15,9 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
+from typing import Literal
 
 from pyroute2 import IPRoute
 
+from policyc.runtime.lab import netkit
 from policyc.runtime.lab.children import enter
 
 GATEWAY4 = "169.254.1.1"
@@ -51,6 +53,9 @@ _ROUTER = {
 }
 
 Address = IPv4Address | IPv6Address
+Pair = Literal["veth", "netkit", "netkit-l3"]
+"""The kind of a pair. netkit-l3 has no MAC addresses."""
+NO_MAC = "00:00:00:00:00:00"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,7 @@ class Leaf:
     interface_mac: str
     mac: str
     addresses: tuple[Address, ...]
+    pair: Pair = "veth"
 
 
 def wire(
@@ -94,10 +100,21 @@ def _write_sysctls(values: dict[str, str]) -> None:
 
 def _add_pair(netlink: IPRoute, leaf: Leaf) -> None:
     with leaf.namespace.open("rb") as file:
-        peer = {"ifname": LEAF_INTERFACE, "address": leaf.mac, "net_ns_fd": file.fileno()}
-        netlink.link(
-            "add", ifname=leaf.interface, kind="veth", address=leaf.interface_mac, peer=peer
-        )
+        if leaf.pair == "veth":
+            peer = {"ifname": LEAF_INTERFACE, "address": leaf.mac, "net_ns_fd": file.fileno()}
+            netlink.link(
+                "add", ifname=leaf.interface, kind="veth", address=leaf.interface_mac, peer=peer
+            )
+        else:
+            is_l3 = leaf.pair == "netkit-l3"
+            netkit.add(
+                leaf.interface,
+                LEAF_INTERFACE,
+                into=file.fileno(),
+                mac="" if is_l3 else leaf.interface_mac,
+                peer_mac="" if is_l3 else leaf.mac,
+                mode="l3" if is_l3 else "l2",
+            )
     _set_up(netlink, leaf.interface)
 
 

@@ -12,7 +12,7 @@ from policyc.runtime.devices import uplinks
 from policyc.runtime.endpoints import forwarding
 from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.load.context import Context, Given, PlacerFactory, Removal
-from policyc.runtime.load.resources.attached import DeviceHooks, SocketHooks, Xdp
+from policyc.runtime.load.resources.attached import DeviceHooks, Netkit, SocketHooks, Xdp
 from policyc.runtime.load.resources.bypassing import Bypassing
 from policyc.runtime.load.resources.endpoints import Endpoints
 from policyc.runtime.load.resources.node_maps import (
@@ -31,7 +31,8 @@ from policyc.runtime.undo import Undo
 
 RESOURCES: tuple[type[Resource], ...] = (
     Folders, Hooks, PolicyProgram, FailsafePorts, GracePeriod, Snat, ClusterNodes, Endpoints,
-    Bypassing, DeviceHooks, SocketHooks, Xdp, Tunnel, Reassembly, ServiceRoute, Record, Services,
+    Bypassing, DeviceHooks, Netkit, SocketHooks, Xdp, Tunnel, Reassembly, ServiceRoute,
+    Record, Services,
 )  # fmt: skip
 """Every resource, in the order of a load; sweeps and unloads go in reverse."""
 

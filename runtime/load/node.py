@@ -54,6 +54,7 @@ def load(
         pod_devices.require_hooks(request.endpoints, given.file.endpoints, devices, note)
         pod_devices.require_passed(request.uplinks, devices)
         pod_devices.require_scrubbed(devices, request.uplinks)
+        pod_devices.require_macs(request.endpoints, given.file.endpoints, devices)
         context = context_of(given, state, devices, placer or _tables, (warn, note))
         return Loading(context).run()
 

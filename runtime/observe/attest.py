@@ -24,6 +24,7 @@ from policyc.runtime.attach import (
     attach,
     bypass,
     hook_programs,
+    netkit,
     network,
     tcx,
 )
@@ -245,6 +246,9 @@ class _Live:
             for hook in attach.hooks_at(at):
                 compared += 1
                 faults += self._attached(at, hook)
+        for name, program, ident in netkit.attached(self.pins):
+            compared += 1
+            faults += self.programs.differences(ident, program, f"{name} (netkit)")
         return compared, faults
 
     def _attached(self, at: Attachment, hook: attach.Hook) -> Iterator[str]:

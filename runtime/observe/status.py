@@ -14,6 +14,7 @@ from policyc.runtime.attach import (
     denied_devices,
     hook_programs,
     leftovers,
+    netkit,
     network,
     socket_hooks,
     tcx,
@@ -282,6 +283,13 @@ def _programs(
         is_there = cgroup and cgroup == here
         where_attached = (f"{generation.cgroup} (cgroup)",) if is_there else ()
         found.append(ProgramStatus(name, info.id, info.tag, where_attached))
+    for name in netkit.SIDES:
+        on = [(device, ident) for device, at, ident in netkit.attached(where) if at == name]
+        if on:
+            with bpf_syscall.prog_by_id(on[0][1]) as fd:
+                info = bpf_syscall.prog_info(fd)
+            names = tuple(f"{device} (netkit)" for device, _ in on)
+            found.append(ProgramStatus(name, info.id, info.tag, names))
     for device, ident in xdp.attached(where).items():
         with bpf_syscall.prog_by_id(ident) as fd:
             info = bpf_syscall.prog_info(fd)

@@ -8,6 +8,7 @@
 #
 # Needs root, and apt for the first run; no KVM: emulation boots in about ten seconds. A guest that says
 # nothing until GUEST_SECONDS are over is started once more. Exit code: that of the command; 3: no guest.
+# With GUEST_COUNTS=1 the guest's clock counts instructions: one is a nanosecond.
 set -euo pipefail
 series=${1:?usage: run.sh SERIES COMMAND...}
 shift
@@ -85,6 +86,7 @@ make_initramfs() {
 # The guest's exit code, or nothing where it never came so far.
 boot() {
 	timeout "$limit" qemu-system-x86_64 -M pc -accel tcg -cpu max -m 2000 -smp 1 -nographic -no-reboot \
+		${GUEST_COUNTS:+-icount shift=0,sleep=off} \
 		-kernel "$work/kernel/boot/vmlinuz-$release" -initrd "$work/initramfs.gz" \
 		-append "console=ttyS0 quiet panic=-1" \
 		-fsdev local,id=root,path=/,security_model=none,readonly=on,multidevs=remap \

@@ -35,6 +35,8 @@ CLASSIFIER_FILE, RULES_FILE, PROOF_FILE = "classifier.json", "rules.json", "proo
 MINIMUM_KERNEL = "6.1"
 HOOKS = (
     "pc_from_pod",
+    "pc_from_netkit",
+    "pc_to_netkit",
     "pc_to_pod",
     "pc_from_uplink",
     "pc_to_uplink",

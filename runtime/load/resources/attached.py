@@ -5,10 +5,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from policyc.runtime.attach import attach, leftovers, pod_sockets, socket_hooks, xdp
+from policyc.runtime.attach import (
+    attach,
+    leftovers,
+    netkit,
+    pod_sockets,
+    socket_hooks,
+    tcx,
+    xdp,
+)
 from policyc.runtime.bundle.address_value import Address
 from policyc.runtime.counts import counted
 from policyc.runtime.devices import own_device
+from policyc.runtime.endpoints import pod_devices
 from policyc.runtime.endpoints.local_devices import without_missing
 from policyc.runtime.errors import HostError
 from policyc.runtime.load.context import Removal
@@ -93,6 +102,28 @@ class DeviceHooks(Resource):
         for attachment in removal.others:
             attach.detach(removal.pins, attachment)
         leftovers.drop_links(removal.pins)
+
+
+class Netkit(Resource):
+    """The programs of both sides of netkit devices, beside the hooks."""
+
+    _devices: Mapping[str, int] = MappingProxyType({})
+
+    def commit(self, generation: Generation, work: Transaction) -> None:
+        """Attach them to the pods' devices of that kind, which have their hooks by now."""
+        at, hooks = self.context, self.others[Hooks].programs
+        if at.attach_kind == tcx.KIND:
+            self._devices = pod_devices.netkit_devices(at.devices)
+        netkit.attach(at.pins, self._devices, hooks.programs, hooks.before, work.undo)
+
+    def sweep(self, generation: Generation) -> None:
+        """They go from other devices."""
+        netkit.keep_only(self.context.pins, self._devices.values())
+
+    @staticmethod
+    def remove(removal: Removal) -> None:
+        """They go from every device."""
+        netkit.keep_only(removal.pins, ())
 
 
 class SocketHooks(Resource):

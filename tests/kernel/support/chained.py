@@ -91,7 +91,8 @@ class Chained(TwoNodes):
 
     def _veth(self, pod: str, node: Namespace) -> None:
         """A pair whose other side is the pod's."""
-        node.network.add_veth(self.device(pod), "eth0", self.at[pod].fd)
+        device, there = self.device(pod), self.at[pod].fd
+        node.within(lambda: node.network.add_pod_pair(device, "eth0", there))
         node.set_up(self.device(pod))
 
 

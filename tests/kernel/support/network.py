@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Links, addresses, routes, rules and neighbours of a lab's network namespace, by netlink."""
 
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -9,6 +10,10 @@ from ipaddress import ip_interface, ip_network
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
+from policyc.runtime.lab import netkit
+
+PODS = os.environ.get("POLICYC_TEST_PODS", "veth")
+"""The kind of the pods' devices; "netkit" needs Linux 6.7."""
 MAIN = 254
 """The table of routes that is meant where none is named."""
 _PERMANENT, _NO_DAD, _ONLINK, _LINK_SCOPE = 0x80, 0x02, 4, 253
@@ -31,6 +36,16 @@ class Network:
         (link,) = self._netlink.link("get", ifname=device)
         return str(link.get("address"))
 
+    def received(self, device: str) -> int:
+        """Packets that came in by the device, so far."""
+        (link,) = self._netlink.link("get", ifname=device)
+        return int(link.get_attr("IFLA_STATS64")["rx_packets"])
+
+    def kind(self, device: str) -> str:
+        """As ip(8) names it: veth, netkit, ..."""
+        (link,) = self._netlink.link("get", ifname=device)
+        return str(link.get_attr("IFLA_LINKINFO").get_attr("IFLA_INFO_KIND"))
+
     def add(self, device: str, kind: str, **attributes: object) -> None:
         """A device, which is down; the attributes are IFLA_* in pyroute2's spelling."""
         self._netlink.link("add", ifname=device, kind=kind, **attributes)
@@ -38,6 +53,17 @@ class Network:
     def add_veth(self, device: str, peer: str, into: int) -> None:
         """A pair, whose other side is in the namespace of that descriptor."""
         self.add(device, "veth", peer={"ifname": peer, "net_ns_fd": into})
+
+    def add_pod_pair(self, device: str, peer: str, into: int | None = None, group: int = 0) -> None:
+        """The pair of a pod: veth, or netkit where $POLICYC_TEST_PODS says so.
+
+        The caller must be in the namespace. Without `into` both sides are here.
+        """
+        if PODS == "netkit":
+            netkit.add(device, peer, into=into, group=group)
+            return
+        at = {} if into is None else {"net_ns_fd": into}
+        self.add(device, "veth", group=group, peer={"ifname": peer, **at})
 
     def change(self, device: str, **attributes: object) -> None:
         """`state`, `address`, `mtu`, `master` (a number), `ifname`."""

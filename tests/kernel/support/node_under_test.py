@@ -124,7 +124,7 @@ class NodeUnderTest:
     def make_device(self, name: str) -> None:
         """One veth pair, up."""
         with network() as own:
-            own.add(name, "veth", group=GROUP, peer={"ifname": f"{name}.p"})
+            own.add_pod_pair(name, f"{name}.p", group=GROUP)
             own.up(name)
             own.up(f"{name}.p")
             self.ifindex[name] = own.index(name)

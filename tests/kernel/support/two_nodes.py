@@ -186,7 +186,7 @@ class TwoNodes:
     def _plug_in(self, pod: str, node: Namespace) -> None:
         """The node's part."""
         device = self.device(pod)
-        node.network.add_veth(device, "eth0", self.at[pod].fd)
+        node.within(lambda: node.network.add_pod_pair(device, "eth0", self.at[pod].fd))
         node.network.up(device)
         for each, size in self._own(pod):
             node.network.route(f"{each}/{size}", device=device)

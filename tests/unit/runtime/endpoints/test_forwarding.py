@@ -10,7 +10,7 @@ from policyc.runtime.errors import HostError
 
 
 def test_a_load_without_fast_path_asks_for_no_peer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pod_devices, "is_veth_to_elsewhere", None)
+    monkeypatch.setattr(pod_devices, "is_pair_to_elsewhere", None)
     assert with_peers([1], "stack") == frozenset()
     assert with_peers([], "redirect") == frozenset()
 
