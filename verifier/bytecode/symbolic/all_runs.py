@@ -190,7 +190,7 @@ class Runner:
             guard = run.guard.with_(condition)
             if guard is None:
                 continue
-            state = run.state.copy() if said is None else run.state
+            state = run.state.copy() if said is None and not is_taken else run.state
             branch.go(state, is_taken=is_taken)
             self._go_on(run, state, guard)
 

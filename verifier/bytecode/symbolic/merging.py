@@ -23,7 +23,10 @@ FORGOTTEN = Pointer(Forgotten())
 
 
 def merged(domain: TermDomain, condition: Truth, one: State, other: State) -> State | None:
-    """The state that is `one` where the condition holds, else `other`; None: they stay separate."""
+    """The state that is `one` where the condition holds, else `other`; None: they stay separate.
+
+    It takes over their memories: neither may be used afterwards, unless they stay separate.
+    """
     merge = _Merge(domain, condition)
     registers = merge.registers(one.registers, other.registers)
     callers = merge.callers(one.callers, other.callers)
@@ -111,12 +114,19 @@ class _Merge:
         return domain.either(domain.both(condition, one), domain.both(domain.no(condition), other))
 
     def memory(self, one: Memory, other: Memory) -> Memory | None:
-        """The same memory after both paths; None for different kinds."""
+        """The same memory after both paths; None for different kinds.
+
+        Most memories are equal: neither path wrote to them since the paths parted.
+        """
         match one, other:
             case Cells(), Cells():
+                if one.cells == other.cells:
+                    return one
                 found = Cells(self.domain, one.low, one.high)
                 return found if self._store_both((one, one), (other, other), found) else None
             case UnknownMemory(), UnknownMemory():
+                if one.written.cells == other.written.cells:
+                    return one
                 both = one.blank()
                 mine, theirs = (one, one.written), (other, other.written)
                 return both if self._store_both(mine, theirs, both.written) else None
