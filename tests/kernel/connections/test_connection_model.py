@@ -63,8 +63,10 @@ from tests.kernel.support.table_policy import (
     tcp_port,
     udp_port,
 )
+from tests.property.length import examples
 
 pytestmark = pytest.mark.kernel
+SEQUENCES = examples(40, 2)
 
 WORDS: dict[str, Words] = {
     "nothing": [],
@@ -177,7 +179,7 @@ def compare(kernel: Kernel, steps: list[Step]) -> None:
     assert sorted(kernel.remembered(family)) == sorted(map(described, model.connections.values()))
 
 
-@settings(GIVEN_A_NODE, max_examples=40)
+@settings(GIVEN_A_NODE, max_examples=SEQUENCES)
 @given(steps=sequences(changes=2))
 def test_kernel_and_model_agree(node: NodeUnderTest, steps: list[Step]) -> None:
     compare(Kernel(node), steps)
@@ -263,7 +265,7 @@ def drawn() -> list[tuple[list[Step], list[bool | None]]]:
     """As many sequences as one run sends to the kernel, each with the model's verdicts."""
     found = []
 
-    @settings(max_examples=40, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=SEQUENCES, deadline=None, derandomize=True, database=None)
     @given(steps=sequences(changes=2))
     def draw(steps: list[Step]) -> None:
         found.append((steps, verdicts(Model(), steps)))
