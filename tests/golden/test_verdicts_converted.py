@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The policies of tests/golden/verdict mean the same in every API that has words for them."""
 
+import os
 from dataclasses import replace
 from io import BytesIO
 
@@ -18,6 +19,7 @@ from policyc.verifier.symbolic.policy_equivalence import (
     compare,
 )
 from tests.golden.verdict_cases import load_cases
+from tests.property.length import AT_LENGTH
 
 AT_LEAST = {"calico": 140, "extended": 140, "clusternetworkpolicy": 95, "networkpolicy": 70}
 """How many of the cases a target has words for, so that these tests are about something."""
@@ -37,7 +39,8 @@ def test_the_policies_of_every_case_become_the_same_or_are_refused(
     target: str, at_least: int
 ) -> None:
     n_written = 0
-    for case in load_cases():
+    step = 1 if os.environ.get(AT_LENGTH) else 2
+    for case in load_cases()[::step]:
         policies = without_hosts(case.policies)
         try:
             text = to_yaml(TARGETS[target](policies))
@@ -46,4 +49,4 @@ def test_the_policies_of_every_case_become_the_same_or_are_refused(
         found = read_policies([StreamSource(BytesIO(text.encode()))], ReadOptions(allow_empty=True))
         assert isinstance(compare(policies, without_hosts(found.policies)), Same), case.title
         n_written += 1
-    assert n_written >= at_least
+    assert n_written >= at_least // step

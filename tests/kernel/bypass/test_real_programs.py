@@ -18,6 +18,7 @@ from tests.eventually import eventually
 from tests.kernel.bypass.test_bypass import OPEN, load
 from tests.kernel.support.bypass_lab import counted
 from tests.kernel.support.socket_lab import PODS, Socketed, host_of, socket_lab
+from tests.property.length import examples
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("loads_of_children")]
 
@@ -26,6 +27,8 @@ SYSTEM_PYTHON = "/usr/bin/python3"
 PORT = 9080
 SECONDS = 6
 """Of a client: a connection is bypassed after about three."""
+EACH_FILE = examples(240, 3)
+"""So often curl asks for it."""
 WEB = host_of("web").ip4
 NGINX = """\
 user root; worker_processes 1; daemon off; error_log {folder}/error.log; pid {folder}/pid;
@@ -118,11 +121,12 @@ def test_nginx_and_ab_with_kept_connections(node: Socketed, nginx: Path) -> None
 def test_curl_over_one_connection(node: Socketed, nginx: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
-    urls = f"http://{WEB}:{PORT}/[0-4]?[1-240]"
-    client(node, "curl", "-sSf", "--rate", "200/s", urls, "-o", out / "#1-#2")
+    urls = f"http://{WEB}:{PORT}/[0-4]?[1-{EACH_FILE}]"
+    rate = f"{5 * EACH_FILE // SECONDS}/s"
+    client(node, "curl", "-sSf", "--rate", rate, urls, "-o", out / "#1-#2")
     due = {n: hashlib.sha256((nginx / f"{n}").read_bytes()).digest() for n in range(5)}
     found = list(out.iterdir())
-    assert len(found) == 5 * 240
+    assert len(found) == 5 * EACH_FILE
     for each in found:
         assert hashlib.sha256(each.read_bytes()).digest() == due[int(each.name[0])], each.name
 
@@ -135,7 +139,14 @@ def test_http2(node: Socketed, nginx: Path) -> None:
     assert re.search(r" 0 failed, 0 errored, 0 timeout", said)
 
 
-@pytest.mark.parametrize("how", [(), ("-R",), ("--bidir",)], ids=["up", "down", "both"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param((), marks=pytest.mark.slow, id="up"),
+        pytest.param(("-R",), marks=pytest.mark.slow, id="down"),
+        pytest.param(("--bidir",), id="both"),
+    ],
+)
 def test_iperf3(node: Socketed, how: Sequence[str]) -> None:
     """Its streams stay with the stack, and arrive."""
     with serving(node, ["iperf3", "-s", "-p", PORT]):

@@ -464,7 +464,7 @@ NOTICED_LATE = (
 @pytest.mark.parametrize(
     "mutate",
     [
-        *one_in(3, [each for each in MUTATIONS if each not in NOTICED_LATE]),
+        *one_in(6, [each for each in MUTATIONS if each not in NOTICED_LATE]),
         *(pytest.param(each, marks=pytest.mark.slow) for each in NOTICED_LATE),
     ],
     ids=lambda each: each.__name__,
