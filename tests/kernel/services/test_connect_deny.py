@@ -97,14 +97,17 @@ def lab(
     with socket_lab(folder, POLICY, request.param, pods, "pods", ("--socket-programs",)) as found:
         compiled(folder, OPEN, *how, "--socket-programs", name="open")
         compiled(folder, POLICY, *how, name="plain")
+        found.connect_deny = True
         yield found
 
 
 @pytest.fixture
 def node(lab: Socketed) -> Iterator[Socketed]:
-    lab.connect_deny, lab.bundle = True, "bundle"
+    """The lab, for what loads more than once or changes what is loaded."""
+    lab.end_sharing()
     yield lab
     lab.unload()
+    lab.connect_deny, lab.bundle = True, "bundle"
 
 
 def result(way: str, kind: str, to: Host, port: int, bound: int = 0) -> int:
@@ -123,25 +126,25 @@ def of(node: Socketed, client: str, way: str, kind: str, to: Host, port: int) ->
 @ways
 @kinds
 def test_a_denied_connect_fails_and_an_allowed_one_goes_on(
-    node: Socketed, way: str, kind: str
+    lab: Socketed, way: str, kind: str
 ) -> None:
-    node.load()
+    lab.share()
     web, cart = host_of("web"), host_of("cart")
-    assert of(node, "guarded", way, kind, web, TARGET) in (0, errno.EINPROGRESS)
-    assert of(node, "guarded", way, kind, web, 9999) == DENIED
-    assert of(node, "guarded", way, kind, cart, TARGET) == DENIED, "egress of the client"
-    assert of(node, "client", way, kind, cart, TARGET) == DENIED, "ingress of the server"
-    found = node.process(partial(ask, way, kind, web, TARGET), end="shop/guarded")
+    assert of(lab, "guarded", way, kind, web, TARGET) in (0, errno.EINPROGRESS)
+    assert of(lab, "guarded", way, kind, web, 9999) == DENIED
+    assert of(lab, "guarded", way, kind, cart, TARGET) == DENIED, "egress of the client"
+    assert of(lab, "client", way, kind, cart, TARGET) == DENIED, "ingress of the server"
+    found = lab.process(partial(ask, way, kind, web, TARGET), end="shop/guarded")
     assert found[0] == "web"
 
 
 @ways
 @kinds
-def test_a_connect_that_a_rule_rejects_is_refused(node: Socketed, way: str, kind: str) -> None:
-    node.load()
-    assert of(node, "client", way, kind, host_of("web"), 7000) == errno.ECONNREFUSED
+def test_a_connect_that_a_rule_rejects_is_refused(lab: Socketed, way: str, kind: str) -> None:
+    lab.share()
+    assert of(lab, "client", way, kind, host_of("web"), 7000) == errno.ECONNREFUSED
     expected = errno.EINPROGRESS if kind == "TCP" else 0
-    assert of(node, "client", way, kind, host_of("web"), 7010) == expected
+    assert of(lab, "client", way, kind, host_of("web"), 7010) == expected
 
 
 @ways
@@ -182,33 +185,33 @@ def test_a_denied_connect_is_counted_and_an_event_names_its_rule(node: Socketed)
     assert event.verdict == "denied" and event.ingress is None
 
 
-def test_only_pods_in_the_cgroup_are_refused(node: Socketed) -> None:
-    node.load()
+def test_only_pods_in_the_cgroup_are_refused(lab: Socketed) -> None:
+    lab.share()
     work = partial(result, "IPv4", "TCP", host_of("cart"), TARGET)
-    assert node.process(work, end="shop/guarded") == DENIED
-    assert node.process(work, inside=False, end="shop/guarded") == errno.EINPROGRESS
-    assert node.process(work) == errno.EINPROGRESS, "the node"
-    assert node.process(work, end="external") == errno.EINPROGRESS
+    assert lab.process(work, end="shop/guarded") == DENIED
+    assert lab.process(work, inside=False, end="shop/guarded") == errno.EINPROGRESS
+    assert lab.process(work) == errno.EINPROGRESS, "the node"
+    assert lab.process(work, end="external") == errno.EINPROGRESS
 
 
 @ways
-def test_a_bound_datagram_socket_may_answer(node: Socketed, way: str) -> None:
+def test_a_bound_datagram_socket_may_answer(lab: Socketed, way: str) -> None:
     """Its packets may belong to a connection that the other end opened."""
-    node.load()
+    lab.share()
     work = partial(result, way, "UDP", host_of("cart"), TARGET)
-    assert node.process(work, end="shop/guarded") == DENIED
-    assert node.process(partial(work, bound=5353), end="shop/guarded") == 0
+    assert lab.process(work, end="shop/guarded") == DENIED
+    assert lab.process(partial(work, bound=5353), end="shop/guarded") == 0
     bound = partial(result, way, "TCP", host_of("cart"), TARGET, 5353)
-    assert node.process(bound, end="shop/guarded") == DENIED
+    assert lab.process(bound, end="shop/guarded") == DENIED
 
 
 @ways
 @kinds
-def test_a_pod_is_not_refused_by_itself(node: Socketed, way: str, kind: str) -> None:
-    node.load()
+def test_a_pod_is_not_refused_by_itself(lab: Socketed, way: str, kind: str) -> None:
+    lab.share()
     loopback = Host("", "127.0.0.1", "::1")
     for host in (host_of("guarded"), loopback):
-        assert of(node, "guarded", way, kind, host, 9) in (0, errno.ECONNREFUSED, errno.EINPROGRESS)
+        assert of(lab, "guarded", way, kind, host, 9) in (0, errno.ECONNREFUSED, errno.EINPROGRESS)
 
 
 def test_the_next_load_decides_at_once(node: Socketed) -> None:

@@ -60,6 +60,8 @@ def lab(
 
 @pytest.fixture
 def node(lab: Socketed) -> Iterator[Socketed]:
+    """The lab, for what loads more than once or changes what is loaded."""
+    lab.end_sharing()
     yield lab
     lab.whose = "pods"
     lab.unload()
@@ -80,20 +82,20 @@ def served_cookies(node: Socketed) -> set[int]:
 @ways
 @kinds
 def test_a_pod_s_socket_has_an_endpoint_and_sees_the_service(
-    node: Socketed, way: str, kind: str
+    lab: Socketed, way: str, kind: str
 ) -> None:
-    node.load(served("web", "cart"))
-    found = node.process(lambda: [ask(way, kind, VIP) for _ in range(40)], end="shop/client")
+    lab.share(served("web", "cart"))
+    found = lab.process(lambda: [ask(way, kind, VIP) for _ in range(40)], end="shop/client")
     assert {name for name, *_ in found} == {"web", "cart"}
     assert {tuple(peer) for _, *peer in found} == {(address(way, VIP), PORT)}
-    assert node.process(lambda: is_translated(VIP, way), end="shop/client")
+    assert lab.process(lambda: is_translated(VIP, way), end="shop/client")
 
 
 @ways
 def test_datagrams_of_an_unconnected_socket_of_a_pod_come_from_the_service(
-    node: Socketed, way: str
+    lab: Socketed, way: str
 ) -> None:
-    node.load(served("web", "cart"))
+    lab.share(served("web", "cart"))
 
     def work() -> set[tuple[str, str, int]]:
         seen = set()
@@ -104,17 +106,17 @@ def test_datagrams_of_an_unconnected_socket_of_a_pod_come_from_the_service(
                 seen.add((data.decode(), sender[0], sender[1]))
         return seen
 
-    found = [node.process(work, end="shop/client") for _ in range(12)]
+    found = [lab.process(work, end="shop/client") for _ in range(12)]
     assert all(len(seen) == 1 for seen in found)
     assert set().union(*found) == {(name, address(way, VIP), PORT) for name in ("web", "cart")}
 
 
-def test_only_pods_in_the_cgroup_are_served_and_others_by_their_device(node: Socketed) -> None:
-    node.load(served("web"))
+def test_only_pods_in_the_cgroup_are_served_and_others_by_their_device(lab: Socketed) -> None:
+    lab.share(served("web"))
     for inside in (True, False):
-        found = node.process(lambda: ask("IPv4", "TCP", VIP), inside, end="shop/client")
+        found = lab.process(lambda: ask("IPv4", "TCP", VIP), inside, end="shop/client")
         assert found == ("web", VIP.ip4, PORT)
-        assert node.process(lambda: is_translated(VIP), inside, end="shop/client") == inside
+        assert lab.process(lambda: is_translated(VIP), inside, end="shop/client") == inside
 
 
 def test_a_pod_s_address_in_another_namespace_is_not_the_pod(node: Socketed) -> None:
@@ -188,19 +190,19 @@ def test_egress_policy_decides_about_the_endpoint(node: Socketed, kind: str) -> 
 
 @ways
 @kinds
-def test_a_pod_reaches_itself_through_a_service(node: Socketed, way: str, kind: str) -> None:
-    node.load(served("web"))
-    found = node.process(lambda: ask(way, kind, VIP), end="shop/web")
+def test_a_pod_reaches_itself_through_a_service(lab: Socketed, way: str, kind: str) -> None:
+    lab.share(served("web"))
+    found = lab.process(lambda: ask(way, kind, VIP), end="shop/web")
     assert found == ("web", address(way, VIP), PORT)
 
 
 @ways
 @kinds
 def test_a_pod_is_refused_by_a_service_without_endpoints(
-    node: Socketed, way: str, kind: str
+    lab: Socketed, way: str, kind: str
 ) -> None:
     """By the hook of its device, with an answer: a datagram socket learns of it later."""
-    node.load(served())
+    lab.share(served())
 
     def work() -> int:
         with made(way, kind) as each:
@@ -213,8 +215,8 @@ def test_a_pod_is_refused_by_a_service_without_endpoints(
                     return error.errno or 0
             return found
 
-    assert node.process(work, end="shop/client") == errno.ECONNREFUSED
-    assert node.process(lambda: refused(way, kind, VIP)[0]) == errno.ECONNREFUSED
+    assert lab.process(work, end="shop/client") == errno.ECONNREFUSED
+    assert lab.process(lambda: refused(way, kind, VIP)[0]) == errno.ECONNREFUSED
 
 
 def test_source_ranges_apply_to_the_pod(node: Socketed) -> None:
@@ -261,15 +263,15 @@ def test_affinity_is_that_of_the_hook_at_the_device(node: Socketed) -> None:
 @ways
 @kinds
 def test_the_node_port_of_every_node_has_an_endpoint_and_loopback_is_the_pod_s(
-    node: Socketed, way: str, kind: str
+    lab: Socketed, way: str, kind: str
 ) -> None:
-    node.load(served("web", type="NodePort"))
-    for host in (node.own, ELSEWHERE):
-        found = node.process(partial(ask, way, kind, host, NODE_PORT), end="shop/client")
+    lab.share(served("web", type="NodePort"))
+    for host in (lab.own, ELSEWHERE):
+        found = lab.process(partial(ask, way, kind, host, NODE_PORT), end="shop/client")
         assert found == ("web", address(way, host), NODE_PORT)
     translated = partial(is_translated, LOOPBACK, way, NODE_PORT)
-    assert not node.process(translated, end="shop/client")
-    assert node.process(translated)
+    assert not lab.process(translated, end="shop/client")
+    assert lab.process(translated)
 
 
 def test_an_endpoint_by_the_maglev_table(node: Socketed) -> None:

@@ -63,6 +63,8 @@ def lab(
 
 @pytest.fixture
 def node(lab: Socketed) -> Iterator[Socketed]:
+    """The lab, for what loads more than once or changes what is loaded."""
+    lab.end_sharing()
     yield lab
     lab.unload()
 
@@ -70,36 +72,34 @@ def node(lab: Socketed) -> Iterator[Socketed]:
 @ways
 @kinds
 def test_a_connected_socket_has_an_endpoint_and_sees_the_service(
-    node: Socketed, way: str, kind: str
+    lab: Socketed, way: str, kind: str
 ) -> None:
-    node.load(served("web", "cart"))
-    found = node.process(lambda: [ask(way, kind, VIP) for _ in range(40)])
+    lab.share(served("web", "cart"))
+    found = lab.process(lambda: [ask(way, kind, VIP) for _ in range(40)])
     assert {name for name, *_ in found} == {"web", "cart"}
     assert {tuple(peer) for _, *peer in found} == {(address(way, VIP), PORT)}
 
 
 @ways
 @kinds
-def test_the_node_port_of_another_node_has_an_endpoint(node: Socketed, way: str, kind: str) -> None:
-    node.load(served("web", type="NodePort"))
-    found = node.process(lambda: ask(way, kind, ELSEWHERE, NODE_PORT))
+def test_the_node_port_of_another_node_has_an_endpoint(lab: Socketed, way: str, kind: str) -> None:
+    lab.share(served("web", type="NodePort"))
+    found = lab.process(lambda: ask(way, kind, ELSEWHERE, NODE_PORT))
     assert found == ("web", address(way, ELSEWHERE), NODE_PORT)
 
 
 @ways
-def test_a_node_port_with_local_traffic_policy_is_left_to_its_node(
-    node: Socketed, way: str
-) -> None:
-    node.load(served("web", type="NodePort", externalTrafficPolicy="Local"))
-    for host, expected in ((node.own, True), (ELSEWHERE, False)):
-        assert node.process(lambda host=host: is_translated(host, way, NODE_PORT)) == expected
+def test_a_node_port_with_local_traffic_policy_is_left_to_its_node(lab: Socketed, way: str) -> None:
+    lab.share(served("web", type="NodePort", externalTrafficPolicy="Local"))
+    for host, expected in ((lab.own, True), (ELSEWHERE, False)):
+        assert lab.process(lambda host=host: is_translated(host, way, NODE_PORT)) == expected
 
 
 @ways
 def test_datagrams_of_an_unconnected_socket_stay_with_an_endpoint_and_come_from_the_service(
-    node: Socketed, way: str
+    lab: Socketed, way: str
 ) -> None:
-    node.load(served("web", "cart"))
+    lab.share(served("web", "cart"))
 
     def work() -> list[set[tuple[str, str, int]]]:
         found = []
@@ -113,7 +113,7 @@ def test_datagrams_of_an_unconnected_socket_stay_with_an_endpoint_and_come_from_
                 found.append(seen)
         return found
 
-    found = node.process(work)
+    found = lab.process(work)
     assert all(len(seen) == 1 for seen in found)
     assert set().union(*found) == {(name, address(way, VIP), PORT) for name in ("web", "cart")}
 
@@ -166,30 +166,30 @@ def test_an_unconnected_socket_goes_to_another_endpoint_when_its_own_is_removed(
 @ways
 @kinds
 def test_a_process_is_refused_by_a_service_without_endpoints(
-    node: Socketed, way: str, kind: str
+    lab: Socketed, way: str, kind: str
 ) -> None:
-    node.load(served())
-    found = node.process(lambda: refused(way, kind, VIP))
+    lab.share(served())
+    found = lab.process(lambda: refused(way, kind, VIP))
     assert found == [errno.ECONNREFUSED] * (2 if kind == "UDP" else 1)
 
 
 @ways
 @kinds
 def test_a_node_port_is_at_the_node_s_addresses_and_at_loopback(
-    node: Socketed, way: str, kind: str
+    lab: Socketed, way: str, kind: str
 ) -> None:
-    node.load(served("web", type="NodePort"))
+    lab.share(served("web", type="NodePort"))
     loopback = Host("", "127.0.0.1", "::1")
-    for host in (node.own, loopback):
-        found = node.process(partial(ask, way, kind, host, NODE_PORT))
+    for host in (lab.own, loopback):
+        found = lab.process(partial(ask, way, kind, host, NODE_PORT))
         assert found == ("web", address(way, host), NODE_PORT)
 
 
 @kinds
-def test_only_node_ports_are_reached_at_loopback(node: Socketed, kind: str) -> None:
+def test_only_node_ports_are_reached_at_loopback(lab: Socketed, kind: str) -> None:
     """Not an external IP that is the node's, and not a port without a Service."""
-    node.load(served("web", externalIPs=[str(node.node.ipv4)]))
-    assert node.process(lambda: ask("IPv4", kind, node.own)) == ("web", node.own.ip4, PORT)
+    lab.share(served("web", externalIPs=[str(lab.node.ipv4)]))
+    assert lab.process(lambda: ask("IPv4", kind, lab.own)) == ("web", lab.own.ip4, PORT)
 
     def work() -> int:
         with made("IPv4", kind) as each:
@@ -202,18 +202,18 @@ def test_only_node_ports_are_reached_at_loopback(node: Socketed, kind: str) -> N
                     return error.errno or 0
             return found
 
-    assert node.process(work) == errno.ECONNREFUSED
+    assert lab.process(work) == errno.ECONNREFUSED
 
 
 @ways
 def test_processes_outside_the_cgroup_or_the_namespace_are_left_alone(
-    node: Socketed, way: str
+    lab: Socketed, way: str
 ) -> None:
-    node.load(served("web"))
+    lab.share(served("web"))
 
-    assert node.process(lambda: is_translated(VIP, way))
-    assert not node.process(lambda: is_translated(VIP, way), inside=False)
-    assert not node.process(lambda: is_translated(VIP, way), end="external")
+    assert lab.process(lambda: is_translated(VIP, way))
+    assert not lab.process(lambda: is_translated(VIP, way), inside=False)
+    assert not lab.process(lambda: is_translated(VIP, way), end="external")
 
 
 @kinds
@@ -245,10 +245,10 @@ def test_session_affinity_holds_the_node_to_an_endpoint(node: Socketed, way: str
 
 @ways
 @kinds
-def test_connections_to_no_service_are_not_translated(node: Socketed, way: str, kind: str) -> None:
-    node.load(served("web"))
+def test_connections_to_no_service_are_not_translated(lab: Socketed, way: str, kind: str) -> None:
+    lab.share(served("web"))
     cart = host_of("cart")
-    found = node.process(lambda: ask(way, kind, cart, TARGET))
+    found = lab.process(lambda: ask(way, kind, cart, TARGET))
     assert found == ("cart", address(way, cart), TARGET)
 
 

@@ -123,6 +123,7 @@ class Socketed:
     connect_deny: bool = False
     bundle: str = "bundle"
     bypass: Bypass | None = None
+    _shared: Sequence[object] | None = None
 
     @property
     def node(self) -> LabNode:
@@ -140,7 +141,20 @@ class Socketed:
         """With the cgroup of the test, unless there is another one."""
         self.load_at(cgroup or self.cgroup, services)
 
+    def share(self, services: Sequence[JsonValue] | None = None) -> None:
+        """Load, unless the case before has: for cases that change nothing. `end_sharing` unloads."""
+        wanted = [each.raw for each in services or ()]
+        if self._shared != wanted:
+            self.load(services)
+            self._shared = wanted
+
+    def end_sharing(self) -> None:
+        """The node is as before the first load."""
+        if self._shared is not None:
+            self.unload()
+
     def load_at(self, cgroup: Path | None, services: Sequence[JsonValue] | None = None) -> None:
+        self.end_sharing()
         folder, node, whose = self.folder, self.node, self.whose
         bundle, connect_deny = folder / self.bundle, self.connect_deny
         bypass = self.bypass
@@ -200,6 +214,7 @@ class Socketed:
             unload(bpffs=self.node.bpffs, state_root=self.folder / "state")
 
         self.node.run_in(work)
+        self._shared = None
 
 
 @contextmanager
@@ -233,7 +248,9 @@ def socket_lab(
             owned.callback(thread.join)
             owned.callback(echoes.stop.set)
             assert ready.wait(WAITS)
-        yield Socketed(built, folder, cgroup, whose)
+        found = Socketed(built, folder, cgroup, whose)
+        owned.callback(found.end_sharing)
+        yield found
 
 
 def ask(way: str, kind: str, host: Host, port: int = PORT) -> tuple[str, str, int]:
