@@ -16,6 +16,7 @@ from policyc.compiler.frontend import read_scenario
 from policyc.ir.semantics import verdict
 from policyc.ir.services import Service
 from policyc.ir.universe import End, Endpoint, Flow, Node, end_address
+from tests.property.length import examples
 
 NAMESPACES = {"shop": {"team": "blue"}, "mail": {"team": "red"}, "ops": {}}
 PODS = [("shop", {}), ("shop", {"a": "1"}), ("mail", {"a": "1"}), ("ops", {"a": "2", "b": ""})]
@@ -269,13 +270,13 @@ def check(is_old: bool, written: Policies, closed: set[str]) -> None:
             assert found.ingress.action.is_deny is not into, flow
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250, 2), deadline=None)
 @given(old, isolated)
 def test_v1alpha1_means_what_its_api_says(written: Policies, closed: set[str]) -> None:
     check(True, written, closed)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250, 2), deadline=None)
 @given(new, isolated)
 def test_v1alpha2_means_what_its_api_says(written: Policies, closed: set[str]) -> None:
     check(False, written, closed)

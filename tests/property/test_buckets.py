@@ -16,6 +16,7 @@ from policyc.runtime.policy.cells import (
     HashedCells,
 )
 from policyc.runtime.policy.cells import bucket_of as bucket_on_node
+from tests.property.length import examples
 
 SEEDS = st.integers(min_value=0, max_value=2**32)
 
@@ -28,7 +29,7 @@ def found(words: "list[int] | array[int]", n_buckets: int, row: int, column: int
     return 0
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60, 2))
 @given(SEEDS)
 def test_every_entry_is_in_one_of_its_two_buckets(seed: int) -> None:
     rng = random.Random(seed)
@@ -46,7 +47,7 @@ def test_every_entry_is_in_one_of_its_two_buckets(seed: int) -> None:
     ) == len(entries)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60, 2))
 @given(SEEDS)
 def test_entries_of_the_node_are_found_and_entries_without_room_are_denied(seed: int) -> None:
     rng = random.Random(seed)

@@ -26,6 +26,7 @@ from tests.property.bytecode_terms import (
     linked,
     state_of,
 )
+from tests.property.length import examples
 
 
 def left_by(state: State) -> list[Bits]:
@@ -44,7 +45,7 @@ def run_through(state: State, code: dict[int, Linked], inputs: Inputs) -> int:
     return branches
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300, 2))
 @given(seed=st.integers(0, 2**32))
 def test_execution_on_terms_equals_execution_on_numbers(seed: int) -> None:
     rng = random.Random(seed)

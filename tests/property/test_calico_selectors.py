@@ -24,6 +24,7 @@ from policyc.ir.matching import selects
 from policyc.ir.semantics import verdict
 from policyc.ir.services import Service
 from policyc.ir.universe import End, Endpoint, Flow
+from tests.property.length import examples
 
 SEEDS = st.integers(min_value=0, max_value=2**32)
 KEYS = ("a", "b.c/d", "pcns.team", "pcsa.tier", "projectcalico.org/namespace", "x-y")
@@ -118,7 +119,7 @@ def some_labels(rng: random.Random, *keys: str) -> dict[str, str]:
     return {key: rng.choice(VALUES) for key in keys if rng.random() < 0.6}
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400, 2))
 @given(SEEDS)
 def test_a_selector_selects_the_pods_whose_flat_labels_satisfy_it(seed: int) -> None:
     rng = random.Random(seed)
@@ -289,7 +290,7 @@ def random_source(rng: random.Random) -> Source:
     return Source(maybe(keys), maybe(keys), namespaces, nets, not_nets)
 
 
-@settings(max_examples=250)
+@settings(max_examples=examples(250, 2))
 @given(SEEDS)
 def test_a_rule_matches_the_addresses_that_its_selectors_select(seed: int) -> None:
     rng = random.Random(seed)

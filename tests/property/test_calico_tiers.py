@@ -13,6 +13,7 @@ from policyc.compiler.frontend import read_scenario
 from policyc.ir.semantics import verdict
 from policyc.ir.services import Service
 from policyc.ir.universe import Endpoint, Flow
+from tests.property.length import examples
 
 SEEDS = st.integers(min_value=0, max_value=2**32)
 NUMBERS = {"TCP": 6, "UDP": 17, "SCTP": 132}
@@ -136,7 +137,7 @@ def _rules(policy: Object, direction: str) -> Iterator[tuple[str, str | None]]:
             yield rule["action"], rule.get("protocol")
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300, 2))
 @given(SEEDS)
 def test_tiers_orders_types_and_actions_decide_as_written(seed: int) -> None:
     objects = random_objects(random.Random(seed))

@@ -11,12 +11,13 @@ from policyc.verifier.cluster.diff import Change, diff_cluster
 from tests.property.cluster_flows import (
     check,
 )
+from tests.property.length import examples
 from tests.property.tiered_cases import tiered_case
 
 SEEDS = st.integers(min_value=0, max_value=2**32)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150, 2), deadline=None)
 @given(SEEDS)
 def test_a_flow_is_in_a_region_where_its_verdict_changed_and_nowhere_else(seed: int) -> None:
     check(seed)
@@ -29,7 +30,7 @@ def test_a_flow_is_in_a_region_where_its_verdict_changed_at_length(seed: int) ->
     check(seed)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60, 2), deadline=None)
 @given(SEEDS)
 def test_a_policy_set_is_equal_to_itself_in_another_order(seed: int) -> None:
     rng = random.Random(seed)

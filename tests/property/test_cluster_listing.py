@@ -19,6 +19,7 @@ from tests.property.cluster_flows import (
     flows_of,
     known,
 )
+from tests.property.length import examples
 from tests.property.policy_mutations import (
     with_notes,
 )
@@ -110,7 +111,7 @@ def check_blocks(listing: Listing) -> None:
         )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150, 2), deadline=None)
 @given(SEEDS)
 def test_a_flow_is_listed_where_it_is_allowed_and_nowhere_else(seed: int) -> None:
     check(seed)
@@ -123,7 +124,7 @@ def test_a_flow_is_listed_where_it_is_allowed_at_length(seed: int) -> None:
     check(seed)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100, 2), deadline=None)
 @given(SEEDS)
 def test_members_of_a_group_have_the_same_verdicts(seed: int) -> None:
     rng = random.Random(seed)
@@ -161,7 +162,7 @@ def _is_own(flow: Flow) -> bool:
     return isinstance(src, Node) and isinstance(dst, Endpoint) and src.name == dst.node
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100, 2), deadline=None)
 @given(SEEDS)
 def test_groups_partition_the_ends(seed: int) -> None:
     _, listing = random_listing(random.Random(seed))
@@ -179,7 +180,7 @@ def test_groups_partition_the_ends(seed: int) -> None:
                     assert sum(name in g.names and family in g.families for g in mine) == 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60, 2), deadline=None)
 @given(SEEDS)
 def test_a_focus_shows_its_own_rows_and_columns_unchanged(seed: int) -> None:
     rng = random.Random(seed)

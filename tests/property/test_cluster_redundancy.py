@@ -22,6 +22,7 @@ from tests.property.cluster_flows import (
     flows_of,
     known,
 )
+from tests.property.length import examples
 from tests.property.policy_mutations import (
     answers,
     with_notes,
@@ -73,7 +74,7 @@ def _only_unreal(case: Case, policies: PolicySet, less: PolicySet) -> bool:
     return diff_cluster(before, after, limit=None).differences == ()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100, 2), deadline=None)
 @given(SEEDS)
 def test_a_rule_is_redundant_if_and_only_if_it_may_be_removed(seed: int) -> None:
     check(seed)

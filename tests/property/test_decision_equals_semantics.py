@@ -13,9 +13,10 @@ from policyc.ir.policy import Direction
 from policyc.ir.semantics import end_verdict
 from policyc.ir.vocabulary import vocabulary_of
 from tests.property.cases import random_case
+from tests.property.length import examples
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150, 2))
 @given(st.integers(min_value=0, max_value=2**32))
 def test_the_decision_ir_gives_the_reference_verdict_and_rule(seed: int) -> None:
     rng = random.Random(seed)

@@ -13,6 +13,7 @@ from policyc.compiler.frontend.yaml.tree import (
     Sequence,
 )
 from policyc.ir.diagnostics import Report
+from tests.property.length import examples
 
 LINES = st.sampled_from(
     [
@@ -48,7 +49,7 @@ def read(data: bytes) -> tuple[list[object], list[object]]:
     return [told(node) for node in nodes if not node.is_null], list(report.findings)
 
 
-@settings(max_examples=1000)
+@settings(max_examples=examples(1000, 2))
 @given(TEXTS)
 def test_the_documents_of_a_file_are_those_of_its_parts(text: str) -> None:
     data = text.encode()
@@ -62,7 +63,7 @@ def test_the_documents_of_a_file_are_those_of_its_parts(text: str) -> None:
     assert all(not read(together([part]))[1] for part in parts)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300, 2))
 @given(TEXTS)
 def test_a_subset_of_documents_reads_as_in_the_whole_file(text: str) -> None:
     data = text.encode()

@@ -17,6 +17,7 @@ from policyc.runtime.endpoints.endpoint_tables import (
     who4,
     who6,
 )
+from tests.property.length import examples
 
 SEEDS = st.integers(min_value=0, max_value=2**32 - 1)
 WHO = st.builds(
@@ -47,7 +48,7 @@ CHANGES = st.lists(
 )
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80, 2))
 @given(SEEDS, CHANGES, st.lists(ADDRESSES4), st.lists(ADDRESSES6))
 def test_tables_are_dictionaries(
     seed: int,
@@ -72,7 +73,7 @@ def test_tables_are_dictionaries(
             assert who6(buffer, address) == known6.get(address, 0)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25, 2))
 @given(SEEDS, st.dictionaries(ADDRESSES4, WHO, min_size=30, max_size=80), st.integers(1, 3))
 def test_a_table_that_is_too_small_is_refused_or_complete(
     seed: int, known: dict[int, int], bits: int

@@ -37,6 +37,7 @@ from policyc.ir.semantics import verdict
 from policyc.ir.services import Protocol, Service
 from policyc.ir.spans import NOWHERE, Origin
 from policyc.ir.universe import ContainerPort, End, Endpoint, Flow, Node
+from tests.property.length import examples
 
 ORIGIN = Origin(NOWHERE, "")
 LABELS = [{}, {"a": "1"}, {"a": "2"}, {"b": "1"}, {"a": "1", "b": "1"}]
@@ -101,7 +102,11 @@ def in_order(*given: Policy) -> PolicySet:
     return PolicySet((Tier("t", TierMode.FIRST_MATCH, Action.PASS, given),))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(
+    max_examples=examples(150, 2),
+    deadline=None,
+    suppress_health_check=[HealthCheck.filter_too_much],
+)
 @given(policies("one"), policies("other"))
 def test_no_order_of_policies_without_a_conflict_matters(one: Policy, other: Policy) -> None:
     report = Report()

@@ -51,6 +51,7 @@ from policyc.verifier.explain.mismatches import (
     service_reasons,
 )
 from tests.property.cases import Case, random_case
+from tests.property.length import examples
 from tests.property.tiered_cases import tiered_case
 
 SEEDS = st.integers(min_value=0, max_value=2**32)
@@ -142,7 +143,7 @@ def check_walk(case: Case, flow: Flow, walk: EndWalk) -> None:
         assert set(ends[first:]) == {TierOutcome.NOT_ASKED}
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150, 2))
 @given(SEEDS)
 def test_an_explanation_ends_in_the_verdict(seed: int) -> None:
     for case, flow in random_flows(seed):
@@ -166,7 +167,7 @@ def rules_of_the_deciding_tier(walk: EndWalk) -> list[RuleWalk]:
     ]
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150, 2))
 @given(SEEDS)
 @example(124513)  # a plain deny behind one that also denies the node's own flows
 def test_without_its_deciding_rule_a_verdict_has_another_decider(seed: int) -> None:
@@ -237,7 +238,7 @@ def repair_pod(pod: Endpoint, reason: Reason) -> Endpoint:
             pytest.fail(f"a label selector fails by {reason}")
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150, 2))
 @given(SEEDS)
 def test_missing_labels_are_exactly_the_reasons_of_a_mismatch(seed: int) -> None:
     rng = random.Random(seed)
@@ -282,7 +283,7 @@ def peers_of(case: Case):  # type: ignore[no-untyped-def]
                 yield from rule.peers
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150, 2))
 @given(SEEDS)
 def test_reasons_about_addresses_and_exclusions_are_true(seed: int) -> None:
     rng = random.Random(seed)
@@ -335,7 +336,7 @@ def number_of(ports: Ports) -> int:
             pytest.fail("every service is one of any")
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150, 2))
 @given(SEEDS)
 def test_correcting_the_reported_ports_makes_a_rule_match(seed: int) -> None:
     rng = random.Random(seed)

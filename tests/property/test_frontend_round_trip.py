@@ -12,11 +12,12 @@ from policyc.compiler.frontend.read import read_cluster, read_policies, read_sce
 from policyc.compiler.frontend.yaml.sources import StreamSource
 from tests.property.cases import random_case
 from tests.property.kubernetes import objects_of
+from tests.property.length import examples
 
 SEEDS = st.integers(min_value=0, max_value=2**32)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100, 2))
 @given(SEEDS)
 def test_objects_in_memory_are_read_back_as_they_were(seed: int) -> None:
     case = random_case(random.Random(seed))
@@ -25,7 +26,7 @@ def test_objects_in_memory_are_read_back_as_they_were(seed: int) -> None:
     assert cluster.universe.endpoints == case.universe.endpoints
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60, 2))
 @given(SEEDS, st.sampled_from([True, False]))
 def test_yaml_text_is_read_back_as_it_was(seed: int, flow_style: bool) -> None:
     case = random_case(random.Random(seed))

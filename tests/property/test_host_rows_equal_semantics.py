@@ -23,6 +23,7 @@ from policyc.runtime.endpoints.endpoints import NodeRecord
 from policyc.runtime.policy.host_policy import HostSubject
 from tests.property.cases import random_service
 from tests.property.connection_cases import connection_case
+from tests.property.length import examples
 from tests.property.map_engine import MapEngine
 from tests.property.sayable_policies import (
     sayable,
@@ -78,7 +79,7 @@ def flows(case: TieredCase, rng: random.Random) -> list[Flow]:
     return [flow for flow in found if flow.src != flow.dst]
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150, 2))
 @given(SEEDS)
 @example(39916800)  # a node that was to be found by its interface's labels
 def test_tables_equal_the_semantics_for_hosts_and_pods(seed: int) -> None:

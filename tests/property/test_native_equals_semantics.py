@@ -22,6 +22,7 @@ from policyc.ir.semantics import verdict
 from policyc.ir.universe import FAMILIES, Endpoint, Universe
 from policyc.ir.vocabulary import vocabulary_of
 from tests.property.cases import random_case
+from tests.property.length import examples
 from tests.property.native_engine import (
     LIMITS,
     NativeEngine,
@@ -97,7 +98,7 @@ def _compare_classes(engine: NativeEngine, rng: random.Random) -> None:
             assert word == rule << 1 | action
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25, 2), deadline=None)
 @given(SEEDS)
 def test_compiled_code_gives_the_reference_verdict_and_rule(seed: int) -> None:
     check(seed)

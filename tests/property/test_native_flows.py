@@ -20,6 +20,7 @@ from policyc.compiler.driver.eval.native_flows import (
 from policyc.ir.semantics import EndVerdict
 from policyc.ir.universe import Endpoint, Universe
 from tests.property.cases import Case
+from tests.property.length import examples
 from tests.property.native_columns import (
     columns_of,
 )
@@ -71,7 +72,7 @@ def said(verdict: EndVerdict) -> EndAnswer:
     return EndAnswer("deny" if verdict.action.is_deny else "allow", verdict.decider)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25, 2), deadline=None)
 @given(SEEDS)
 def test_compiled_answers_hold_where_ends_are_not_fully_known(seed: int) -> None:
     check(seed)

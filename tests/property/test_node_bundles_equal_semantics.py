@@ -18,6 +18,7 @@ from policyc.verifier.decision.equivalence import prove_decision
 from policyc.verifier.decision.outcome import Proved
 from policyc.verifier.decision.restriction import restriction_faults
 from tests.property.cases import Case, random_case
+from tests.property.length import examples
 from tests.property.map_engine import MapEngine
 from tests.property.node_layouts import (
     LAYOUTS,
@@ -45,7 +46,7 @@ def pods_of(case: Case, subjects: frozenset[str]) -> list[Endpoint]:
     return [e for e in case.universe.endpoints if e.qualified_name in subjects]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100, 2), deadline=None)
 @given(SEEDS)
 def test_every_pod_of_the_node_has_the_verdicts_of_the_semantics(seed: int) -> None:
     rng = random.Random(seed)
@@ -73,7 +74,7 @@ def test_every_pod_of_the_node_has_the_verdicts_of_the_semantics(seed: int) -> N
             assert (seen[1]["kind"], seen[1]["policies"]) == (wanted.kind, list(wanted.policies))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60, 2), deadline=None)
 @given(SEEDS)
 def test_a_pod_of_another_node_takes_no_row(seed: int) -> None:
     rng = random.Random(seed)
@@ -88,7 +89,7 @@ def test_a_pod_of_another_node_takes_no_row(seed: int) -> None:
         assert all((at == 0) == (endpoint.node == "node-b") for at in rows)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60, 2), deadline=None)
 @given(SEEDS)
 def test_one_node_alone_is_the_same_as_its_part_of_all(seed: int) -> None:
     rng = random.Random(seed)
@@ -104,7 +105,7 @@ def test_one_node_alone_is_the_same_as_its_part_of_all(seed: int) -> None:
         assert alone.atoms.row_of.keys() <= subjects
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60, 2), deadline=None)
 @given(SEEDS)
 def test_a_wrong_node_bundle_is_detected(seed: int) -> None:
     """Two cells of different meaning are exchanged, or a row or a pod stands elsewhere."""

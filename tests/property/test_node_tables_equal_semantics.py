@@ -24,6 +24,7 @@ from policyc.ir.semantics import end_verdict
 from policyc.ir.trees import depth_of
 from policyc.ir.universe import FAMILIES, Endpoint, Node, end_name
 from tests.property.cases import random_case
+from tests.property.length import examples
 from tests.property.map_engine import MapEngine
 from tests.property.node_layouts import (
     LAYOUTS,
@@ -33,7 +34,7 @@ from tests.property.node_layouts import (
 SEEDS = st.integers(min_value=0, max_value=2**32)
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120, 2))
 @given(SEEDS)
 def test_the_node_places_unseen_endpoints_as_the_semantics_says(seed: int) -> None:
     rng = random.Random(seed)
@@ -102,7 +103,7 @@ def fewest_buckets(
             return small
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200, 2))
 @example(197025)  # a pod that comes second into a column with closed cells
 @given(SEEDS)
 def test_full_tables_allow_nothing_more_and_report_closed_pods(seed: int) -> None:
@@ -135,7 +136,7 @@ def test_full_tables_allow_nothing_more_and_report_closed_pods(seed: int) -> Non
                 assert (ends | nodes) & refused, "closed without a word"
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120, 2))
 @given(SEEDS)
 def test_the_prefix_table_finds_the_atom_of_every_address(seed: int) -> None:
     rng = random.Random(seed)

@@ -59,6 +59,7 @@ from policyc.verifier.symbolic.opaque import (
     comparison,
     readings,
 )
+from tests.property.length import examples
 
 SEEDS = st.integers(min_value=0, max_value=2**32)
 READINGS = 12
@@ -195,7 +196,7 @@ def compared(case: Case, flow: Flow, ignore_effects: bool) -> DifferenceKind | N
     return kind if kind is not None and counts.get(kind, True) else None
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200, 2), deadline=None)
 @given(SEEDS)
 def test_a_flow_that_changes_under_some_reading_changes_in_some_case(seed: int) -> None:
     rng = random.Random(seed)
@@ -212,7 +213,7 @@ def test_a_flow_that_changes_under_some_reading_changes_in_some_case(seed: int) 
                 assert kind in found, f"{flow} is {kind}"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200, 2), deadline=None)
 @given(SEEDS)
 def test_certain_results_hold_under_every_reading(seed: int) -> None:
     rng = random.Random(seed)
@@ -229,7 +230,7 @@ def test_certain_results_hold_under_every_reading(seed: int) -> None:
                 assert kind_between(one, other, True) is kind
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200, 2), deadline=None)
 @given(SEEDS)
 def test_the_bounds_are_below_and_above_every_reading(seed: int) -> None:
     rng = random.Random(seed)
@@ -248,7 +249,7 @@ def allowed(found: Verdict) -> frozenset[str]:
     return frozenset(name for name, end in ends.items() if not end.action.is_deny)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200, 2), deadline=None)
 @given(SEEDS)
 def test_opaque_rules_are_enforced_at_the_lower_bound(seed: int) -> None:
     rng = random.Random(seed)
@@ -260,7 +261,7 @@ def test_opaque_rules_are_enforced_at_the_lower_bound(seed: int) -> None:
         ]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200, 2), deadline=None)
 @given(SEEDS)
 def test_a_rule_that_counts_under_some_reading_counts_in_one_that_is_tried(seed: int) -> None:
     rng = random.Random(seed)

@@ -18,6 +18,7 @@ from tests.property.cases import Case
 from tests.property.cluster_flows import (
     known,
 )
+from tests.property.length import examples
 from tests.property.tiered_cases import tiered_case
 
 SEEDS = st.integers(min_value=0, max_value=2**32)
@@ -34,7 +35,7 @@ def rechecked(listing: Listing, most: int | None = None) -> Recheck:
     return recheck(listing, lambda ends: NativePairs(listing.policies, ends), most)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25, 2), deadline=None)
 @given(SEEDS)
 def test_every_listing_is_confirmed(seed: int) -> None:
     found = rechecked(listing_of(seed))

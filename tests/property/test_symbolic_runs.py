@@ -42,6 +42,7 @@ from tests.property.bytecode_terms import (
     linked,
     state_of,
 )
+from tests.property.length import examples
 
 
 def folded(code: dict[int, Linked]) -> dict[int, Linked]:
@@ -84,7 +85,7 @@ def check(code: dict[int, Linked], inputs: list[list[int]]) -> None:
             assert known(there, known_as) == number(state.load_bits(at_word(state, word), 8))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120, 2), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_all_runs_together_equal_each_run(seed: int) -> None:
     rng = random.Random(seed)

@@ -22,6 +22,7 @@ from policyc.verifier.bytecode.substitution import Substitution
 from policyc.verifier.bytecode.term_domain import TermDomain
 from policyc.verifier.bytecode.term_truths import reduced
 from policyc.verifier.bytecode.values import NUMBERS, Bits, Cmp, Op, Truth, mask, number
+from tests.property.length import examples
 
 WIDTHS = (1, 2, 7, 8, 16, 32, 64)
 N_INPUTS = 12
@@ -160,13 +161,13 @@ def check_meaning(both: Both) -> None:
             assert known(term, values) == wanted[at]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400, 2), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_a_term_has_the_value_of_its_operation(seed: int) -> None:
     check_meaning(grown(seed))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60, 2), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_z3_means_the_same(seed: int) -> None:
     both, lower = grown(seed, 15), Lowering(Z3Language())
@@ -180,7 +181,7 @@ def test_z3_means_the_same(seed: int) -> None:
             assert (found.as_long() if term.width else int(z3.is_true(found))) == values[0]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60, 2), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_bitwuzla_means_the_same(seed: int) -> None:
     both, language = grown(seed, 15), BitwuzlaLanguage(bitwuzla)
@@ -200,7 +201,7 @@ def equality(lower: Lowering, language: BitwuzlaLanguage, node: Node, value: int
     return language.apply("eq", [lower(node), number_], ())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150, 2), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_substitution_replaces_every_occurrence(seed: int) -> None:
     both = grown(seed)
@@ -218,7 +219,7 @@ def test_substitution_replaces_every_occurrence(seed: int) -> None:
         assert known(found, values) == wanted[0]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150, 2), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_reduced_terms_have_the_same_value(seed: int) -> None:
     both = grown(seed, 60)

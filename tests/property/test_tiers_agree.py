@@ -17,6 +17,7 @@ from policyc.ir.policy import Action, Direction
 from policyc.ir.semantics import end_verdict
 from policyc.verifier.decision.equivalence import prove_decision
 from policyc.verifier.decision.outcome import Proved
+from tests.property.length import examples
 from tests.property.map_engine import MapEngine
 from tests.property.node_layouts import (
     known_part,
@@ -77,7 +78,7 @@ def _places(entry: RuleEntry) -> list[dict[str, Any]]:
     return places
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60, 2))
 @given(SEEDS)
 def test_tiers_mean_the_same_to_every_engine(seed: int) -> None:
     check(seed)

@@ -41,6 +41,7 @@ from policyc.ir.semantics import verdict
 from policyc.ir.services import Service
 from policyc.ir.spans import NOWHERE, Origin
 from policyc.ir.universe import End, Endpoint, Flow, Node
+from tests.property.length import examples
 
 ORIGIN = Origin(NOWHERE, "")
 ADDRESSES = [ip_address(text) for text in ("0.0.0.0", "10.0.0.1", "10.128.0.1", "192.0.2.7")]
@@ -152,7 +153,7 @@ def flows(draw: st.DrawFn) -> tuple[Flow, Flow]:
     return flow, known
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600, 2), deadline=None)
 @given(policy_sets(), flows())
 def test_an_answer_holds_for_every_possible_flow(
     policies: PolicySet, pair: tuple[Flow, Flow]

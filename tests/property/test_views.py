@@ -17,6 +17,7 @@ from policyc.ir.policy import Direction
 from policyc.ir.services import ALL_SERVICES, Kind, kind_span
 from policyc.ir.views import view_of
 from tests.property.cases import Case, random_case
+from tests.property.length import examples
 from tests.property.tiered_cases import tiered_case
 
 SEEDS = st.integers(min_value=0, max_value=2**32)
@@ -26,7 +27,7 @@ def some_case(rng: random.Random) -> Case:
     return tiered_case(rng) if rng.random() < 0.5 else random_case(rng)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150, 2))
 @given(SEEDS)
 def test_classes_that_a_direction_views_alike_behave_alike(seed: int) -> None:
     rng = random.Random(seed)
@@ -48,7 +49,7 @@ def test_classes_that_a_direction_views_alike_behave_alike(seed: int) -> None:
                                           ].kind == "default-allow"  # fmt: skip
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150, 2))
 @given(SEEDS)
 def test_a_protocol_that_no_rule_distinguishes_is_looked_up_without_ports(seed: int) -> None:
     rng = random.Random(seed)
