@@ -58,7 +58,7 @@ BY_ROLE: Mapping[str, tuple[Hook, ...]] = {
 }
 """The hooks of a device, by its purpose: `Attachment.role`."""
 HOOKS = tuple(hook for hooks in BY_ROLE.values() for hook in hooks)
-PROGRAMS = (*(hook.program for hook in HOOKS), *netkit.SIDES, revoked.PROGRAM)
+PROGRAMS = (*(hook.program for hook in HOOKS), netkit.PROGRAM, revoked.PROGRAM)
 """All programs of the hooks' object; the last one is called by tail call, and not attached."""
 
 

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs of both sides of pods' netkit devices (Linux 6.7; datapath/from_netkit.h).
+"""The program of both sides of pods' netkit devices (Linux 6.7).
 
-The hooks at such a device are attached by tcx, as at a veth, and policy holds by them. The program at
-the peer's side is a shorter way out for packets of known connections. The one at the primary side passes
-all. A device with the policy "blackhole" is closed until each side has a program. Links are pinned below
-ROOT/netkit.
+The hooks of such a device are attached by tcx, as those of a veth. This program passes all: a device
+with the policy "blackhole" is closed until each side has a program. Links are pinned below ROOT/netkit.
 """
 
 import errno
@@ -19,43 +17,40 @@ from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.undo import Undo
 
+PROGRAM = "pc_netkit"
 SIDES: Mapping[str, int] = {
-    "pc_to_netkit": bpf_syscall.ATTACH_NETKIT_PRIMARY,
-    "pc_from_netkit": bpf_syscall.ATTACH_NETKIT_PEER,
+    "primary": bpf_syscall.ATTACH_NETKIT_PRIMARY,
+    "peer": bpf_syscall.ATTACH_NETKIT_PEER,
 }
-"""The program of each side, and its type of attachment."""
+"""The types of attachment."""
 _GONE = (errno.ENODEV, errno.ENOLINK)
 
 
 def attach(
-    pins: Pins,
-    devices: Mapping[str, int],
-    programs: Mapping[str, int],
-    before: Mapping[str, int],
-    undo: Undo,
+    pins: Pins, devices: Mapping[str, int], program: int, before: int | None, undo: Undo
 ) -> None:
-    """Attach to these devices, or replace the programs there. `before` ran until now, for the undo.
+    """Attach to these devices, or replace the program there. `before` ran until now, for the undo.
 
     A device that goes meanwhile is left out.
     """
     if devices:
         pins.netkit.mkdir(exist_ok=True)
     for name, ifindex in devices.items():
-        for program, side in SIDES.items():
-            pin = _pin(pins, ifindex, program)
-            if tcx.find(pin) is None or program not in before:
+        for side, kind in SIDES.items():
+            pin = _pin(pins, ifindex, side)
+            if tcx.find(pin) is None or before is None:
                 undo.by(tcx.detach, pin)
             else:
-                undo.by(tcx.attach, before[program], ifindex, side, pin)
+                undo.by(tcx.attach, before, ifindex, kind, pin)
             try:
-                tcx.attach(programs[program], ifindex, side, pin)
+                tcx.attach(program, ifindex, kind, pin)
             except OSError as error:
                 if error.errno not in _GONE:
                     raise HostError(f"cannot attach to {name}: {error.strerror}") from error
 
 
 def keep_only(pins: Pins, devices: Iterable[int]) -> None:
-    """Detach the programs from all other devices."""
+    """Detach the program from all other devices."""
     kept = set(devices)
     for pin in _links(pins):
         if _of(pin)[0] not in kept:
@@ -63,22 +58,22 @@ def keep_only(pins: Pins, devices: Iterable[int]) -> None:
 
 
 def attached(pins: Pins) -> Iterator[tuple[str, str, int]]:
-    """Device, name and id of each program that runs. The kernel's link names the device of its side."""
+    """Device, side and id of each program that runs. The kernel's link names the device of its side."""
     for pin in sorted(_links(pins)):
-        ifindex, program = _of(pin)
+        ifindex, side = _of(pin)
         with suppress(OSError):  # the device is gone
             link = tcx.find(pin)
-            if link and link.attach_type == SIDES.get(program):
-                yield socket.if_indextoname(ifindex), program, link.prog_id
+            if link and link.attach_type == SIDES.get(side):
+                yield socket.if_indextoname(ifindex), side, link.prog_id
 
 
-def _pin(pins: Pins, ifindex: int, program: str) -> Path:
-    return pins.netkit / f"{ifindex}-{program}"
+def _pin(pins: Pins, ifindex: int, side: str) -> Path:
+    return pins.netkit / f"{ifindex}-{side}"
 
 
 def _of(pin: Path) -> tuple[int, str]:
-    ifindex, _, program = pin.name.partition("-")
-    return int(ifindex), program
+    ifindex, _, side = pin.name.partition("-")
+    return int(ifindex), side
 
 
 def _links(pins: Pins) -> list[Path]:

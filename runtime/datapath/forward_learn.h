@@ -3,7 +3,6 @@
  * Gives pc_out_teaches(), pc_out_learn().
  */
 #pragma once
-#include "came_in.h"
 #include "forward_out.h"
 #include "node_port.h"
 
@@ -15,10 +14,10 @@ static __always_inline bool pc_out_teaches(const struct __sk_buff *skb, const st
 					   const struct pc_ct_match *match)
 {
 	const struct pc_ct *ct = match->at.ct;
-	__u32 device = pc_ct_sender(match)->ifindex;
 
-	return match->is_fresh && device && pc_came_in_by(skb, device) &&
-	       ct->peers & pc_out_sender(match) && !pc_ct_receiver(match)->ifindex &&
+	return match->is_fresh && skb->ingress_ifindex && ct->peers & pc_out_sender(match) &&
+	       pc_ct_sender(match)->ifindex == skb->ingress_ifindex &&
+	       !pc_ct_receiver(match)->ifindex &&
 	       !(ct->state & (PC_CT_NODE | PC_CT_PRE_NAT | PC_CT_OTHER_NODE)) &&
 	       !(ct->state & PC_CT_NAT && match->is_reply) && ct->out != PC_OUT_NEVER &&
 	       (!ct->out || (ct->out & PC_OUT_TIME) != pc_out_time(flow));

@@ -5,7 +5,6 @@
  */
 #include "reassembly.h"
 #include "bypass_slot.h"
-#include "from_netkit.h"
 #include "from_reassembly.h"
 #include "from_pod.h"
 #include "from_tunnel.h"
@@ -54,20 +53,12 @@ int pc_from_pod(struct __sk_buff *skb)
 	return pc_finish(flow, step);
 }
 
-/* netkit's peer side: a pod sends, and pc_from_pod has not seen the packet yet. */
-SEC("tc")
-int pc_from_netkit(struct __sk_buff *skb)
-{
-	struct pc_flow *flow = pc_flow_scratch();
-
-	return flow && pc_from_netkit_frame(skb, flow) ? TC_ACT_REDIRECT : TC_ACT_UNSPEC;
-}
-
-/* netkit's primary side: a pod receives what pc_to_pod let pass. A device with the policy
- * "blackhole" drops packets where it has no program.
+/* Both sides of netkit: passes. A device with the policy "blackhole" drops packets of a side
+ * without a program. The hooks of such a device are at its tc ingress and egress, as those of a
+ * veth.
  */
 SEC("tc")
-int pc_to_netkit(struct __sk_buff *skb __attribute__((unused)))
+int pc_netkit(struct __sk_buff *skb __attribute__((unused)))
 {
 	return TC_ACT_UNSPEC;
 }

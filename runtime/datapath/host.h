@@ -4,7 +4,6 @@
  * packets are not decided here. Why: docs/decisions/0031-the-node-as-a-subject.md
  */
 #pragma once
-#include "came_in.h"
 #include "host_opener.h"
 #include "host_snat.h"
 #include "nat_icmp.h"
@@ -127,7 +126,7 @@ __noinline int pc_host_asks(struct __sk_buff *skb, struct pc_flow *flow, enum pc
 		return pc_frag_first(flow) ? PC_PASS : PC_STEP_REASSEMBLE;
 	if (known == PC_HOST_NAT)
 		return side == PC_HOST_IN ? PC_DROP_NAT_TAKEN : PC_PASS;
-	if (side == PC_HOST_OUT && pc_came_in(skb))
+	if (side == PC_HOST_OUT && skb->ingress_ifindex)
 		return PC_HOST_ROUTED;
 	if (flow->src.id == flow->dst.id)
 		return PC_DROP_SPOOFED_IP; /* no uplink leads from the node to itself */

@@ -6,7 +6,6 @@
  * socket.
  */
 #pragma once
-#include "came_in.h"
 #include "opener.h"
 #include "related.h"
 
@@ -67,7 +66,7 @@ static __always_inline bool pc_replies_to_node(struct __sk_buff *skb, const stru
  */
 static __always_inline bool pc_is_of_node(const struct __sk_buff *skb)
 {
-	return !pc_came_in(skb) && skb->sk;
+	return !skb->ingress_ifindex && skb->sk;
 }
 
 /* The peer extends the idle time once. After that the forwarded end has to send. */

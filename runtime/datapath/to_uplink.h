@@ -4,7 +4,6 @@
  * under host policy (host.h).
  */
 #pragma once
-#include "came_in.h"
 #include "fragments.h"
 #include "generation.h"
 #include "host.h"
@@ -104,7 +103,7 @@ static __always_inline int pc_to_uplink_whole(struct __sk_buff *skb, struct pc_f
 
 	if (flow->packet.fragment == PC_FRAG_LATER)
 		return state & PC_STATE_SERVICES ? pc_to_uplink_later(skb, flow) : then;
-	if (!(state & PC_STATE_SERVICES) && !pc_came_in(skb))
+	if (!(state & PC_STATE_SERVICES) && !skb->ingress_ifindex)
 		return then;
 	match = pc_ct_find(flow);
 	if (state & PC_STATE_SERVICES)

@@ -7,7 +7,6 @@
  * replies too: a flow may have been opened from the port.
  */
 #pragma once
-#include "came_in.h"
 #include "flow.h"
 #include <linux/in.h>
 
@@ -37,7 +36,7 @@ __noinline int pc_is_forwarded_to_tunnel(struct __sk_buff *skb, struct pc_flow *
 	if (!flow || !pc_is_to_tunnel(flow))
 		return false;
 	if (skb->mark != PC_TUNNEL_MARK)
-		return pc_came_in(skb);
+		return skb->ingress_ifindex;
 	skb->mark = 0;
 	return false;
 }

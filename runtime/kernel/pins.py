@@ -5,7 +5,7 @@
     ROOT/hooks/NAME             the hook programs
     ROOT/links/IFINDEX-NAME     tcx links, one a device and hook
     ROOT/xdp/IFINDEX            links of XDP, one an uplink
-    ROOT/netkit/IFINDEX-NAME    links of netkit, one a device of a pod and side
+    ROOT/netkit/IFINDEX-SIDE    links of netkit, two a device of a pod
     ROOT/sockets/EPOCH/NAME     links of a cgroup, one for each hook of the node's own sockets
     ROOT/generations/EPOCH/NAME the program and the maps of one generation
 

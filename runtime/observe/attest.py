@@ -246,9 +246,10 @@ class _Live:
             for hook in attach.hooks_at(at):
                 compared += 1
                 faults += self._attached(at, hook)
-        for name, program, ident in netkit.attached(self.pins):
+        for name, side, ident in netkit.attached(self.pins):
             compared += 1
-            faults += self.programs.differences(ident, program, f"{name} (netkit)")
+            where = f"{name} (netkit {side})"
+            faults += self.programs.differences(ident, netkit.PROGRAM, where)
         return compared, faults
 
     def _attached(self, at: Attachment, hook: attach.Hook) -> Iterator[str]:

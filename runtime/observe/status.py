@@ -283,13 +283,12 @@ def _programs(
         is_there = cgroup and cgroup == here
         where_attached = (f"{generation.cgroup} (cgroup)",) if is_there else ()
         found.append(ProgramStatus(name, info.id, info.tag, where_attached))
-    for name in netkit.SIDES:
-        on = [(device, ident) for device, at, ident in netkit.attached(where) if at == name]
-        if on:
-            with bpf_syscall.prog_by_id(on[0][1]) as fd:
-                info = bpf_syscall.prog_info(fd)
-            names = tuple(f"{device} (netkit)" for device, _ in on)
-            found.append(ProgramStatus(name, info.id, info.tag, names))
+    at_netkit = list(netkit.attached(where))
+    if at_netkit:
+        with bpf_syscall.prog_by_id(at_netkit[0][2]) as fd:
+            info = bpf_syscall.prog_info(fd)
+        sides = tuple(f"{device} (netkit {side})" for device, side, _ in at_netkit)
+        found.append(ProgramStatus(netkit.PROGRAM, info.id, info.tag, sides))
     for device, ident in xdp.attached(where).items():
         with bpf_syscall.prog_by_id(ident) as fd:
             info = bpf_syscall.prog_info(fd)

@@ -130,8 +130,13 @@ def nothing(lab: Lab, folder: Path) -> None:
     """Plain routing."""
 
 
-def ours(n: int, services: int = 0, bypass: Bypass | None = None) -> Callable[[Lab, Path], None]:
-    """So many policies for the server; the last one allows the client. And so many Services."""
+def ours(
+    n: int, services: int = 0, bypass: Bypass | None = None, cgroup: Path | None = None
+) -> Callable[[Lab, Path], None]:
+    """So many policies for the server; the last one allows the client. And so many Services.
+
+    Pods' processes in the cgroup reach Services at connect().
+    """
 
     def dress(lab: Lab, folder: Path) -> None:
         (folder / "policies.yaml").write_text(yaml.dump_all(_policy(at, n) for at in range(n)))
@@ -151,6 +156,8 @@ def ours(n: int, services: int = 0, bypass: Bypass | None = None) -> Callable[[L
                 state_root=folder / "state",
                 services=objects,
                 bypass=bypass,
+                cgroup=cgroup,
+                socket_services="pods" if cgroup else "node",
             )
             runtime.load(request, warn=refuse, note=refuse)
 

@@ -25,8 +25,6 @@ from datapath import built, ksoftirqd
 from datapath_beds import CLIENT, METADATA, PORT, SERVER, address, refuse
 from datapath_results import Measured, row
 
-from policyc.runtime.attach import netkit
-from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.lab.topology import EXTERNAL, UPLINK, Lab
 from policyc.runtime.lab.wiring import Pair
 from policyc.runtime.load import node as runtime
@@ -92,11 +90,8 @@ def prepare(folder: Path) -> None:
 
 
 @contextmanager
-def bed(pair: Pair, bundle: Path | None, is_early: bool = True) -> Iterator[Lab]:
-    """A node with two pods and a host outside; without a bundle it only routes.
-
-    Without `is_early` netkit gets only the hooks that veth gets.
-    """
+def bed(pair: Pair, bundle: Path | None) -> Iterator[Lab]:
+    """A node with two pods and a host outside; without a bundle it only routes."""
     with Lab([CLIENT, SERVER], pair=pair) as lab, tempfile.TemporaryDirectory() as name:
         folder, bpffs = Path(name), lab.node.bpffs / "policyc"
         if bundle:
@@ -109,10 +104,6 @@ def bed(pair: Pair, bundle: Path | None, is_early: bool = True) -> Iterator[Lab]
                 uplinks=(UPLINK,),
             )
             lab.node.run_in(partial(runtime.load, request, warn=refuse, note=refuse))
-            if not is_early:
-                lab.node.run_in(partial(netkit.keep_only, Pins(bpffs), ()))
-            running = lab.node.run_in(lambda: len(list(netkit.attached(Pins(bpffs)))))
-            assert running == (4 if is_early and pair != "veth" else 0)
         yield lab
 
 
@@ -127,8 +118,7 @@ def measured(folder: Path, rounds: int, family: int) -> list[dict[str, Any]]:
                 ("plain, veth again", bed("veth", None)),
                 ("plain, netkit", bed("netkit", None)),
                 ("hooks, veth", bed("veth", bundle)),
-                ("hooks, netkit", bed("netkit", bundle, is_early=False)),
-                ("hooks and peer, netkit", bed("netkit", bundle)),
+                ("hooks, netkit", bed("netkit", bundle)),
             )
         }
         found: Measured = {title: {name: [] for name in beds} for title in WAYS.values()}

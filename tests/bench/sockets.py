@@ -4,6 +4,7 @@
 CPU time of an operation, of both ends and of the kernel for them, as a ratio to plain routing between
 the same veth pairs. Requests have an answer of the same size, on one connection; a stream is 64 KiB one
 way in messages of a size. A connection is measured after four seconds, by when it may be bypassed.
+nginx and Redis are measured too (sockets_programs.py).
 `--other FOLDER` adds another bypass: the objects sockops.o and redir.o in the folder, whose maps are
 pinned by name. Beds and rounds are as in datapath.py. Needs root, a C compiler and a quiet machine.
 """
@@ -20,10 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from datapath import built, ksoftirqd
-from datapath_beds import Bed, nothing, ours, routed
+from datapath_beds import VIP, Bed, nothing, ours, routed
 from datapath_results import quartiles
 from matplotlib import pyplot, rcParams
 from policy import machine
+from sockets_programs import PROGRAMS, request_ns
 
 SIZES = 1, 64, 512, 1024, 4096, 16384, 65536
 SMALLEST_OF_STREAM = 64
@@ -36,10 +38,13 @@ WAYS = {
     "request": "requests and answers of so many bytes",
     "stream": "a stream in messages of so many bytes",
     "connect": "a connection for a request of 64 bytes",
+    "program": "a request",
 }
 COLOURS = "#888888", "#bbbbbb", "#7fb2d9", "#1b6ca8", "#b23a48"
-Found = dict[tuple[str, int], dict[str, list[float]]]
-"""Way and size, bed -> nanoseconds of CPU for an operation, round by round."""
+Case = tuple[str, int | str]
+"""A way and a size, or the name of a program."""
+Found = dict[Case, dict[str, list[float]]]
+"""Case, bed -> nanoseconds of CPU for an operation, round by round."""
 
 
 def main(arguments: list[str]) -> int:
@@ -47,20 +52,25 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
+    parser.add_argument("--programs", default=",".join(PROGRAMS))
     parser.add_argument("--warm", type=int, default=WARM_SECONDS)
     parser.add_argument("--other", type=Path)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path, help="write PREFIX.svg and PREFIX.md")
     asked = parser.parse_args(arguments)
     sizes = [int(each) for each in asked.sizes.split(",")]
-    cases = [("request", size) for size in sizes]
+    cases: list[Case] = [("request", size) for size in sizes]
     cases += [("stream", size) for size in sizes if size >= SMALLEST_OF_STREAM]
     cases += [("connect", 64)]
+    cases += [("program", name) for name in PROGRAMS if name in asked.programs.split(",")]
     with ExitStack() as held:
         folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="pc-bench-")))
         built(folder)
         standing = [held.enter_context(routed(name, dress)) for name, dress in _beds()]
-        cgroups: dict[str, Path] = {}
+        own = held.enter_context(_cgroup())
+        dress = ours(1, services=1, bypass="tcp", cgroup=own)
+        standing.append(held.enter_context(routed("the same, to a Service", dress, VIP)))
+        cgroups = {standing[-1].name: own}
         if asked.other:
             standing.append(held.enter_context(routed("another bypass", nothing)))
             cgroups[standing[-1].name] = held.enter_context(_other(asked.other))
@@ -94,19 +104,21 @@ def _beds() -> tuple[tuple[str, Any], ...]:
 
 
 def _operation(
-    folder: Path, bed: Bed, way: str, size: int, warm: int, cgroup: Path | None
+    folder: Path, bed: Bed, way: str, size: int | str, warm: int, cgroup: Path | None
 ) -> float:
     """Nanoseconds of CPU for one operation; of a stream, for 64 KiB."""
     cpu = max(os.sched_getaffinity(0))
-    n = {"request": REQUESTS, "connect": CONNECTIONS}.get(way) or min(
-        2000, max(30, STREAMED * size >> 20)
-    )
-    words = (way, bed.client, bed.server, bed.asked[4], bed.port, n, cpu, ksoftirqd(cpu), size)
 
     def join() -> None:
         if cgroup:
             (cgroup / "cgroup.procs").write_text("0")
 
+    if isinstance(size, str):
+        return request_ns(folder, bed, size, cpu, ksoftirqd(cpu), join)
+    n = {"request": REQUESTS, "connect": CONNECTIONS}.get(way) or min(
+        2000, max(30, STREAMED * size >> 20)
+    )
+    words = (way, bed.client, bed.server, bed.asked[4], bed.port, n, cpu, ksoftirqd(cpu), size)
     done = subprocess.run(
         [str(folder / "pingpong"), *map(str, words), str(0 if way == "connect" else warm)],
         capture_output=True,
@@ -120,14 +132,23 @@ def _operation(
 
 
 @contextmanager
+def _cgroup() -> Iterator[Path]:
+    """A new one, for processes that end before it."""
+    made = Path(tempfile.mkdtemp(prefix="pc-bench-", dir=CGROUPS))
+    try:
+        yield made
+    finally:
+        made.rmdir()
+
+
+@contextmanager
 def _other(folder: Path) -> Iterator[Path]:
     """A cgroup with another bypass: what runs in it is bypassed."""
     with ExitStack() as held:
         pins = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="pc-bpf-")))
         _run("mount", "-t", "bpf", "bpf", pins)
         held.callback(_run, "umount", pins)
-        cgroup = Path(tempfile.mkdtemp(prefix="pc-bench-", dir=CGROUPS))
-        held.callback(cgroup.rmdir)
+        cgroup = held.enter_context(_cgroup())
         for name in OTHERS_MAPS:
             held.callback((DEFAULT_PINS / name).unlink, missing_ok=True)
         for name in ("sockops", "redir"):
@@ -144,7 +165,7 @@ def _run(*words: object) -> None:
     subprocess.run([*map(str, words)], check=True, stdout=subprocess.DEVNULL)
 
 
-def _row(case: tuple[str, int], name: str, found: Found) -> dict[str, Any]:
+def _row(case: Case, name: str, found: Found) -> dict[str, Any]:
     plain, own = next(iter(found[case].values())), found[case][name]
     ratios = [mine / theirs for mine, theirs in zip(own, plain, strict=True)]
     low, middle, high = quartiles(ratios)
@@ -165,7 +186,7 @@ def _table(result: dict[str, Any]) -> str:
         sizes = list(dict.fromkeys(size for _, size in of))
         lines += [
             "",
-            f"| {title} | {' | '.join(map(str, sizes))} |",
+            f"| {title} | {' | '.join(map(_title, sizes))} |",
             "|---" * (1 + len(sizes)) + "|",
         ]
         for name in dict.fromkeys(bed for bed, _ in of):
@@ -173,6 +194,10 @@ def _table(result: dict[str, Any]) -> str:
             shown = (f"{one['ratio']:.2f} [{one['low']:.2f}, {one['high']:.2f}]" for one in cells)
             lines.append(f"| {name} | {' | '.join(shown)} |")
     return "\n".join(lines) + "\n"
+
+
+def _title(size: int | str) -> str:
+    return PROGRAMS[size].title if isinstance(size, str) else str(size)
 
 
 def _plot(result: dict[str, Any], prefix: Path) -> None:

@@ -35,14 +35,13 @@ CLASSIFIER_FILE, RULES_FILE, PROOF_FILE = "classifier.json", "rules.json", "proo
 MINIMUM_KERNEL = "6.1"
 HOOKS = (
     "pc_from_pod",
-    "pc_from_netkit",
-    "pc_to_netkit",
     "pc_to_pod",
     "pc_from_uplink",
     "pc_to_uplink",
     "pc_from_tunnel",
     "pc_from_reasm",
     "pc_to_route",
+    "pc_netkit",
 )
 XDP_PROGRAMS = ("pc_xdp_from",)
 SOCKET_HOOKS = tuple(

@@ -105,24 +105,25 @@ class DeviceHooks(Resource):
 
 
 class Netkit(Resource):
-    """The programs of both sides of netkit devices, beside the hooks."""
+    """The program of both sides of netkit devices, beside the hooks."""
 
     _devices: Mapping[str, int] = MappingProxyType({})
 
     def commit(self, generation: Generation, work: Transaction) -> None:
-        """Attach them to the pods' devices of that kind, which have their hooks by now."""
+        """Attach it to the pods' devices of that kind, which have their hooks by now."""
         at, hooks = self.context, self.others[Hooks].programs
         if at.attach_kind == tcx.KIND:
             self._devices = pod_devices.netkit_devices(at.devices)
-        netkit.attach(at.pins, self._devices, hooks.programs, hooks.before, work.undo)
+        program, before = hooks.programs[netkit.PROGRAM], hooks.before.get(netkit.PROGRAM)
+        netkit.attach(at.pins, self._devices, program, before, work.undo)
 
     def sweep(self, generation: Generation) -> None:
-        """They go from other devices."""
+        """It goes from other devices."""
         netkit.keep_only(self.context.pins, self._devices.values())
 
     @staticmethod
     def remove(removal: Removal) -> None:
-        """They go from every device."""
+        """It goes from every device."""
         netkit.keep_only(removal.pins, ())
 
 
