@@ -4,6 +4,7 @@
  */
 #pragma once
 #include "bypass_add.h"
+#include "bypass_tls.h"
 
 /* A thread that entered recv() before the socket was added sees what the stack brings, and nothing
  * else. By then it waits, or has returned.
@@ -70,12 +71,14 @@ static __always_inline bool pc_bypass_is_renewed(struct pc_bypass_conn *conn,
 	return true;
 }
 
-static __always_inline enum pc_bypass_by_stack pc_bypass_may(struct pc_bypass_conn *conn,
-							     struct tcp_sock *tcp, __u32 size)
+static __always_inline enum pc_bypass_by_stack
+pc_bypass_may(const struct sk_msg_md *ctx, struct pc_bypass_conn *conn, struct tcp_sock *tcp)
 {
 	struct pc_flow flow = {};
 	enum pc_bypass_by_stack reason;
 
+	if (pc_bypass_is_tls(ctx, conn, tcp))
+		return PC_BYPASS_TLS;
 	pc_generation(&flow);
 	if (conn->epoch != flow.epoch && !pc_bypass_is_renewed(conn, &flow))
 		return PC_BYPASS_POLICY;
@@ -86,7 +89,7 @@ static __always_inline enum pc_bypass_by_stack pc_bypass_may(struct pc_bypass_co
 		if (reason)
 			return reason;
 	}
-	if (pc_bypass_is_behind(conn, size))
+	if (pc_bypass_is_behind(conn, ctx->size))
 		return PC_BYPASS_UNREAD;
 	return pc_bypass_track(conn, &flow);
 }
@@ -106,7 +109,7 @@ static __always_inline void pc_bypass_send(struct sk_msg_md *ctx)
 	if (!tcp || !count)
 		return;
 	pc_bypass_tell(conn, tcp);
-	reason = pc_bypass_may(conn, tcp, ctx->size);
+	reason = pc_bypass_may(ctx, conn, tcp);
 	other = pc_bypass_other(&conn->key);
 	if (!reason &&
 	    bpf_msg_redirect_hash(ctx, &pc_bypass_socks, &other, BPF_F_INGRESS) != SK_PASS)

@@ -27,7 +27,7 @@ struct pc_bypass_conn {
 	__u32 sent_seq; /* the TCP sequence number after what was sent by the stack */
 	__u32 egress_rule, ingress_rule;
 	__u32 is_bypassed;
-	__u32 zero;
+	__u32 is_tls; /* it has sent a TLS handshake since it was added: for good */
 };
 _Static_assert(sizeof(struct pc_bypass_conn) == 160, "no hidden padding");
 

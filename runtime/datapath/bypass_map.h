@@ -22,6 +22,7 @@ enum pc_bypass_by_stack {
 	PC_BYPASS_PENDING,   /* the receiver has not read what the stack brought */
 	PC_BYPASS_UNREAD,    /* the receiver has not read what the bypass brought: it is too much */
 	PC_BYPASS_UNTRACKED, /* conntrack has no entry that allows the connection */
+	PC_BYPASS_TLS,       /* the connection has begun TLS */
 	PC_BYPASS_REASONS
 };
 

@@ -121,7 +121,7 @@ def totals(pins: Pins) -> BypassTotals:
     return BypassTotals(connections, messages, size, left)
 
 
-REASONS = "", "policy", "alone", "pending", "unread", "untracked"
+REASONS = "", "policy", "alone", "pending", "unread", "untracked", "tls"
 """Why a direction left the bypass, by enum pc_bypass_by_stack."""
 COUNTS = "pc_bypass_count"
 MAPS = (

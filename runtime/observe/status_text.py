@@ -89,6 +89,7 @@ _LEFT = {
     "pending": "data of the stack is unread",
     "unread": "the receiver is slow",
     "untracked": "not in conntrack",
+    "tls": "TLS has begun",
 }
 """Why directions left the bypass."""
 _LEFT_OUT: Mapping[str, tuple[str, str]] = {
