@@ -63,7 +63,8 @@ check: install lint ## what needs neither root nor BPF, for a first change: lint
 
 # One process compiles the tests first: otherwise every worker compiles them.
 test: install ## every test that is not marked slow; lint is one of them
-	@$(BIN)/pytest --collect-only -qq >/dev/null || true
+	@$(BIN)/pytest --collect-only -qq tests/unit >/dev/null & \
+		$(BIN)/pytest --collect-only -qq tests --ignore tests/unit >/dev/null; wait
 	@timeout --signal=INT --kill-after=60 $(TEST_SECONDS) $(BIN)/pytest $(PYTEST_WORKERS) -m "not slow" $(PYTEST_FLAGS)
 
 test-all: install ## every test, and every property on all its examples

@@ -47,8 +47,9 @@ def local_devices(
                 continue
             raise InputError(
                 f"the pod {record} has the interface {record.interface}, which does not exist here",
-                "name the host side of the pod's veth, and run in the host's network namespace; "
-                + SKIP_HINT,
+                "name the node's side of the pod's device, and run in the host's network namespace; "
+                "for a device without such a side (ipvlan, macvlan) leave out `interface`, `mac` and "
+                "`node`: its own policies are then not enforced; " + SKIP_HINT,
             ) from error
     return found
 
