@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from policyc.compiler.cli.main import run as in_process
+
 SECRET = "the-secret-of-the-runner"
 POLICY = """\
 apiVersion: networking.k8s.io/v1
@@ -30,18 +32,41 @@ Run = Callable[..., Done]
 
 
 @pytest.fixture
-def policyc(tmp_path: Path) -> Run:
-    """Runs policyc in `tmp_path`, where `given` has a policy and the secret is in the environment."""
+def folder(tmp_path: Path) -> Path:
+    """`given` and `plain` have a policy each; a file out of both has the secret."""
+    (tmp_path / "secret").write_text(SECRET)
     (tmp_path / "given").mkdir()
     (tmp_path / "given/a.yaml").write_text(POLICY.replace("NAME", "a"))
     (tmp_path / "plain").mkdir()
     (tmp_path / "plain/a.yaml").write_text(POLICY.replace("NAME", "a"))
     (tmp_path / "pods.yaml").write_text(POD)
+    return tmp_path
+
+
+@pytest.fixture
+def policyc(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Run:
+    """Runs policyc in the folder, in this process."""
+
+    def run(*arguments: str) -> Done:
+        capfd.readouterr()
+        with monkeypatch.context() as patch:
+            patch.chdir(folder)
+            code = in_process(list(arguments))
+        return Done(arguments, code, *capfd.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def process(folder: Path) -> Run:
+    """Runs policyc in the folder, as a process with the secret in its environment."""
 
     def run(*arguments: str, stdin: str = "") -> Done:
         return subprocess.run(
             [sys.executable, "-m", "policyc.compiler.cli", *arguments],
-            cwd=tmp_path,
+            cwd=folder,
             env={"SECRET": SECRET, **os.environ},
             input=stdin,
             capture_output=True,
@@ -73,8 +98,16 @@ READERS = {
 def test_a_link_out_of_a_directory_is_refused_by_every_reader(
     reader: tuple[str, ...], policyc: Run, tmp_path: Path
 ) -> None:
-    (tmp_path / "given/environ.yaml").symlink_to("/proc/self/environ")
+    (tmp_path / "given/b.yaml").symlink_to("../secret")
     done = policyc(*reader)
+    assert done.returncode == 2
+    assert "given/b.yaml: error[PC0129]:" in done.stderr
+    assert SECRET not in done.stdout + done.stderr
+
+
+def test_a_link_to_the_environment_is_refused(process: Run, tmp_path: Path) -> None:
+    (tmp_path / "given/environ.yaml").symlink_to("/proc/self/environ")
+    done = process("compile", "-f", "given", "--emit", "policy-ir")
     assert done.returncode == 2
     assert "given/environ.yaml: error[PC0129]:" in done.stderr
     assert SECRET not in done.stdout + done.stderr
@@ -104,11 +137,11 @@ def test_every_link_that_leads_out_is_refused(
 
 
 def test_a_link_out_of_the_input_is_skipped_if_its_name_is_not_read(
-    policyc: Run, tmp_path: Path
+    process: Run, tmp_path: Path
 ) -> None:
     """A virtual environment has such links."""
     (tmp_path / "given" / "python3").symlink_to("/proc/self/environ")
-    done = policyc("compile", "-f", "given", "--emit", "policy-ir")
+    done = process("compile", "-f", "given", "--emit", "policy-ir")
     assert done.returncode == 0
     assert "note[PC0132]" in done.stderr and "1 symbolic link" in done.stderr
     assert SECRET not in done.stdout + done.stderr
@@ -194,10 +227,10 @@ def test_a_path_on_the_command_line_may_be_a_link(policyc: Run, tmp_path: Path) 
         assert (done.returncode, done.stdout.count("shop/a"), done.stderr) == (0, 1, "")
 
 
-def test_pipes_on_the_command_line_are_read(policyc: Run, tmp_path: Path) -> None:
+def test_pipes_on_the_command_line_are_read(process: Run, tmp_path: Path) -> None:
     text = POLICY.replace("NAME", "piped")
     for path in ("-", "/dev/stdin"):
-        done = policyc("compile", "-f", path, "--emit", "policy-ir", stdin=text)
+        done = process("compile", "-f", path, "--emit", "policy-ir", stdin=text)
         assert (done.returncode, done.stdout.count("shop/piped")) == (0, 1)
     shell = 'exec "$0" -m policyc.compiler.cli compile -f <(cat given/a.yaml) --emit policy-ir'
     done = subprocess.run(
@@ -211,9 +244,11 @@ def test_pipes_on_the_command_line_are_read(policyc: Run, tmp_path: Path) -> Non
     assert (done.returncode, done.stdout.count("shop/a")) == (0, 1)
 
 
-def test_a_link_as_default_configuration_is_refused(policyc: Run, tmp_path: Path) -> None:
+def test_a_link_as_default_configuration_is_refused(
+    policyc: Run, process: Run, tmp_path: Path
+) -> None:
     (tmp_path / ".policyc.yaml").symlink_to("/proc/self/environ")
-    done = policyc("check", "-f", "given")
+    done = process("check", "-f", "given")
     assert done.returncode == 2
     assert ".policyc.yaml: error[PC0131]: .policyc.yaml is a link" in done.stderr
     assert SECRET not in done.stdout + done.stderr
@@ -223,11 +258,10 @@ def test_a_link_as_default_configuration_is_refused(policyc: Run, tmp_path: Path
 
 
 def test_no_link_with_the_name_of_other_input_has_its_target_quoted(
-    policyc: Run, tmp_path: Path
+    process: Run, tmp_path: Path
 ) -> None:
     """A finding has only the name that is shown; a file of another name may have been read."""
     secret = tmp_path / "secret"
-    secret.write_text(SECRET)
     odd = os.fsdecode(b"d\xff.yaml")
     (tmp_path / odd).write_text("a: 1\n")
     (tmp_path / "d\\xff.yaml").symlink_to(secret)
@@ -240,7 +274,7 @@ def test_no_link_with_the_name_of_other_input_has_its_target_quoted(
     git(tmp_path, "add", "wrong")
     git(tmp_path, "commit", "-q", "-m", "a")
     for given, stdin in ((odd, ""), ("-", "a: 1\n"), ("git:main:wrong", "")):
-        done = policyc("diff", given, "plain", stdin=stdin)
+        done = process("diff", given, "plain", stdin=stdin)
         assert done.returncode == 2
         assert "error[PC0301]" in done.stderr
         assert SECRET not in done.stderr
@@ -254,7 +288,7 @@ def git(folder: Path, *arguments: str) -> None:
 @pytest.mark.parametrize(
     ("links", "code"),
     [
-        ({"b.yaml": "/proc/self/environ"}, "PC0129"),
+        ({"b.yaml": "../secret"}, "PC0129"),
         ({"b.yaml": "../plain/a.yaml"}, "PC0129"),
         ({"more": "../plain"}, "PC0129"),
         ({"here": ".", "b.yaml": "here/../../plain/a.yaml"}, "PC0129"),
