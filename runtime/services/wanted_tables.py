@@ -6,6 +6,8 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress, count
+from operator import not_
 
 from policyc.runtime.devices.uplinks import ReturnPath
 from policyc.runtime.errors import InputError
@@ -195,6 +197,4 @@ def _too_many(what: str, limit: int) -> InputError:
 
 def _unused(ids: Sequence[int], lasts: Sequence[int]) -> Iterator[int]:
     """The free places, oldest last id first; sorted when the first one is requested."""
-    yield from sorted(
-        (place for place, ident in enumerate(ids) if not ident), key=lasts.__getitem__
-    )
+    yield from sorted(compress(count(), map(not_, ids)), key=lasts.__getitem__)
