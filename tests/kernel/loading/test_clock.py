@@ -3,7 +3,6 @@
 
 import struct
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from tests.kernel.support.node_under_test import (
     B,
     NodeUnderTest,
 )
-from tests.kernel.support.objects import RENAMED_MAPS
+from tests.kernel.support.objects import renamed_maps
 from tests.kernel.support.packets import (
     ACK,
     SYN,
@@ -73,10 +72,8 @@ def test_without_a_tick_rate_no_connection_is_recorded(node: NodeUnderTest, fami
     assert not node.sent_by("b", frame(B, A, tcp(80, 1000, ACK), family=family))
 
 
-def test_hooks_without_a_clock_are_refused(
-    node: NodeUnderTest, variant: Callable[..., Path]
-) -> None:
-    older = variant("older", RENAMED_MAPS)
+def test_hooks_without_a_clock_are_refused(node: NodeUnderTest, tmp_path: Path) -> None:
+    older = renamed_maps(node.objects, tmp_path / "older")
     with pytest.raises(HostError, match="pc_clock") as refused:
         node.load(node.policy(), objects=older)
     assert refused.value.hint == "compile the bundle again"

@@ -32,7 +32,7 @@ from tests.kernel.support.node_under_test import (
     NodeUnderTest,
     endpoint,
 )
-from tests.kernel.support.objects import RENAMED_MAPS, SMALL_TABLES
+from tests.kernel.support.objects import SMALL_TABLES, renamed_maps
 from tests.kernel.support.packets import (
     ACK,
     SYN,
@@ -177,9 +177,9 @@ def _fail_by_other_maps(node: NodeUnderTest, variant: Callable[..., Path]) -> No
     node.load(node.policy(), objects=variant("other", SMALL_TABLES))
 
 
-def _fail_by_renamed_maps(node: NodeUnderTest, variant: Callable[..., Path]) -> None:
+def _fail_by_renamed_maps(node: NodeUnderTest, _variant: object) -> None:
     """The hooks in use have maps that the new ones know by other names."""
-    node.load(node.policy(), objects=variant("renamed", RENAMED_MAPS))
+    node.load(node.policy(), objects=renamed_maps(node.objects, node.folder / "renamed"))
 
 
 def _fail_by_placer(node: NodeUnderTest, _variant: object) -> None:
