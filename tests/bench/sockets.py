@@ -3,8 +3,8 @@
 
 CPU time of an operation, of both ends and of the kernel for them, as a ratio to plain routing between
 the same veth pairs. Requests have an answer of the same size, on one connection; a stream is 64 KiB one
-way in messages of a size. A connection is measured after four seconds, by when it may be bypassed.
-nginx and Redis are measured too (sockets_programs.py).
+way in messages of a size. A connection that may be bypassed is measured after four seconds, by when it
+is. nginx and Redis are measured too (sockets_programs.py).
 `--other FOLDER` adds another bypass: the objects sockops.o and redir.o in the folder, whose maps are
 pinned by name. Beds and rounds are as in datapath.py. Needs root, a C compiler and a quiet machine.
 """
@@ -29,7 +29,7 @@ from sockets_programs import PROGRAMS, request_ns
 
 SIZES = 1, 64, 512, 1024, 4096, 16384, 65536
 SMALLEST_OF_STREAM = 64
-WARM_SECONDS = 4
+WARM_SECONDS, SHORTLY = 4, 1
 REQUESTS, CONNECTIONS, STREAMED = 20000, 3000, 2 << 20
 OTHERS_MAPS = "map_redir", "map_proxy", "map_active_estab"
 DEFAULT_PINS = Path("/sys/fs/bpf")
@@ -71,6 +71,7 @@ def main(arguments: list[str]) -> int:
         dress = ours(1, services=1, bypass="tcp", cgroup=own)
         standing.append(held.enter_context(routed("the same, to a Service", dress, VIP)))
         cgroups = {standing[-1].name: own}
+        late = {bed.name for bed in standing[-2:]}
         if asked.other:
             standing.append(held.enter_context(routed("another bypass", nothing)))
             cgroups[standing[-1].name] = held.enter_context(_other(asked.other))
@@ -78,7 +79,8 @@ def main(arguments: list[str]) -> int:
         for number in range(asked.rounds):
             for bed in standing if number % 2 else standing[::-1]:
                 for case in cases:
-                    spent = _operation(folder, bed, *case, asked.warm, cgroups.get(bed.name))
+                    warm = asked.warm if bed.name in late else SHORTLY
+                    spent = _operation(folder, bed, *case, warm, cgroups.get(bed.name))
                     found[case][bed.name].append(spent)
     result = {
         "machine": machine(),
@@ -114,7 +116,7 @@ def _operation(
             (cgroup / "cgroup.procs").write_text("0")
 
     if isinstance(size, str):
-        return request_ns(folder, bed, size, cpu, ksoftirqd(cpu), join)
+        return request_ns(folder, bed, size, warm, cpu, ksoftirqd(cpu), join)
     n = {"request": REQUESTS, "connect": CONNECTIONS}.get(way) or min(
         2000, max(30, STREAMED * size >> 20)
     )

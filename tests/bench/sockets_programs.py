@@ -91,16 +91,22 @@ PROGRAMS = {
 
 
 def request_ns(
-    folder: Path, bed: Bed, way: str, cpu: int, softirq: int, join: Callable[[], None]
+    folder: Path,
+    bed: Bed,
+    way: str,
+    warm: int,
+    cpu: int,
+    softirq: int,
+    join: Callable[[], None],
 ) -> float:
-    """Nanoseconds of CPU for a request. `join` runs in each program before it begins."""
+    """Nanoseconds of CPU for a request, after so many seconds. `join` runs first in each program."""
     program = PROGRAMS[way]
     with ExitStack() as held:
         server = held.enter_context(_running(bed.server, program.server(folder), cpu, join))
         _answered(bed, program, 0)
         client = held.enter_context(_running(bed.client, program.client(bed.asked[4]), cpu, join))
         _answered(bed, program, 100)
-        time.sleep(program.warm)
+        time.sleep(min(program.warm, warm))
         pids = (server, client)
         begun = _count(bed, program), sum(map(_spent, pids)) + _spent_by(softirq)
         time.sleep(SECONDS)
