@@ -19,6 +19,7 @@ from tests.kernel.support.node_under_test import (
     B,
     NodeUnderTest,
 )
+from tests.kernel.support.objects import OTHER_HOOKS
 from tests.kernel.support.packets import (
     ACK,
     SYN,
@@ -65,10 +66,7 @@ class InHooks:
 
 FAULTS = {
     "a connection of an older epoch is fresh": InHooks(
-        "ct.h",
-        "match.is_fresh = ct->epoch == flow->epoch && pc_ct_is_decided(ct);",
-        "match.is_fresh = pc_ct_is_decided(ct);",
-        is_connection_ended,
+        "ct.h", *OTHER_HOOKS["ct.h"], is_connection_ended
     ),
     "every flow is of one epoch": InHooks(
         "generation.h", "flow->epoch = state >> 32;", "flow->epoch = 1;", is_connection_ended

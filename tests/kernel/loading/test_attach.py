@@ -30,6 +30,7 @@ from tests.kernel.support.node_under_test import (
 )
 from tests.kernel.support.objects import (
     HERE,
+    OTHER_HOOKS,
     compile_c,
 )
 from tests.kernel.support.packets import (
@@ -166,8 +167,7 @@ def test_new_hooks_replace_the_old_in_place(
     pin = node.pins.link(node.ifindex["pca"], "pc_from_pod")
     link, old = tcx.find(pin), clsact.find(node.ifindex["pca"], "ingress")
     assert node.sent_by("a", frame(A, B, udp(1, 53)))
-    other = variant("other", {"sender.h": ("!= PC_MAC_LEN ||", "!= 6 ||"),
-                              "parse_ip6.h": ("PC_EXT_HEADERS 6", "PC_EXT_HEADERS 5")})  # fmt: skip
+    other = variant("other", OTHER_HOOKS)
     loaded = node.load(policy, objects=other, mode=mode)
     assert loaded.hooks_replaced
     assert len(node.connections()) == 1

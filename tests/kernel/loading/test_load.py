@@ -32,7 +32,7 @@ from tests.kernel.support.node_under_test import (
     NodeUnderTest,
     endpoint,
 )
-from tests.kernel.support.objects import SMALL_TABLES, renamed_maps
+from tests.kernel.support.objects import SMALL_TABLES, refused_hooks, renamed_maps
 from tests.kernel.support.packets import (
     ACK,
     SYN,
@@ -168,9 +168,8 @@ def _fail_by_verifier(node: NodeUnderTest, variant: Callable[..., Path]) -> None
     node.load(node.policy(), objects=broken)
 
 
-def _fail_by_hooks(node: NodeUnderTest, variant: Callable[..., Path]) -> None:
-    unchecked = "\tif (!pod)\n\t\treturn PC_DROP_NO_ENDPOINT;\n", ""
-    node.load(node.policy(), objects=variant("broken", {"sender.h": unchecked}))
+def _fail_by_hooks(node: NodeUnderTest, _variant: object) -> None:
+    node.load(node.policy(), objects=refused_hooks(node.objects, node.folder / "broken"))
 
 
 def _fail_by_other_maps(node: NodeUnderTest, variant: Callable[..., Path]) -> None:

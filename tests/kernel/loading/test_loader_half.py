@@ -21,6 +21,7 @@ from tests.kernel.support.node_under_test import (
     B,
     NodeUnderTest,
 )
+from tests.kernel.support.objects import OTHER_HOOKS
 from tests.kernel.support.packets import (
     SYN,
     frame,
@@ -81,8 +82,7 @@ def test_the_next_command_repairs_a_first_load_killed_at_its_switch(
 def test_the_next_command_repairs_a_load_killed_between_two_hooks(
     node: NodeUnderTest, variant: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, then: str
 ) -> None:
-    other = variant("other", {"sender.h": ("!= PC_MAC_LEN ||", "!= 6 ||"),
-                              "parse_ip6.h": ("PC_EXT_HEADERS 6", "PC_EXT_HEADERS 5")})  # fmt: skip
+    other = variant("other", OTHER_HOOKS)
     node.load(node.policy())
 
     def step() -> None:

@@ -33,6 +33,7 @@ from tests.kernel.support.node_under_test import (
     endpoint,
     ip,
 )
+from tests.kernel.support.objects import OTHER_HOOKS
 from tests.kernel.support.packets import (
     frame,
     udp,
@@ -110,8 +111,7 @@ def test_hooks_without_a_pod_are_replaced_with_the_others(
     node: NodeUnderTest, variant: Callable[..., Path], mode: Mode
 ) -> None:
     node.load(node.policy(), mode=mode)
-    other = variant("other", {"sender.h": ("!= PC_MAC_LEN ||", "!= 6 ||"),
-                              "parse_ip6.h": ("PC_EXT_HEADERS 6", "PC_EXT_HEADERS 5")})  # fmt: skip
+    other = variant("other", OTHER_HOOKS)
     loaded = node.load(node.policy(), mode=mode, objects=other, entries=ONLY_A)
     assert loaded.hooks_replaced
     found = node.status()

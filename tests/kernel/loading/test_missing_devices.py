@@ -29,6 +29,7 @@ from tests.kernel.support.node_under_test import (
     NodeUnderTest,
     ip,
 )
+from tests.kernel.support.objects import OTHER_HOOKS
 from tests.kernel.support.packets import (
     frame,
     udp,
@@ -187,9 +188,7 @@ def test_a_later_load_with_other_hooks_skips_a_device_that_disappears(
 ) -> None:  # fmt: skip
     node = commands.node
     assert commands.load(_passes(node), *_skip(mode))[0] == 0
-    edits = {"sender.h": ("!= PC_MAC_LEN ||", "!= 6 ||"),
-             "parse_ip6.h": ("PC_EXT_HEADERS 6", "PC_EXT_HEADERS 5")}  # fmt: skip
-    node.objects = variant("other", edits)
+    node.objects = variant("other", OTHER_HOOKS)
     gone = _goes_before(BEFORE_ATTACHING[step], monkeypatch)
     code, said = commands.load(_passes(node), *_skip(mode))
     assert gone and code == 0, said

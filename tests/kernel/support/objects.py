@@ -7,6 +7,8 @@ import subprocess
 from pathlib import Path
 
 from policyc.runtime.bundle.bundle import HOOKS_OBJECT
+from policyc.verifier.bytecode.instructions import SLOT
+from policyc.verifier.bytecode.object import read_object
 from tests.kernel.support.bed import WIPE_OBJECT
 
 HERE = Path(__file__).parent
@@ -31,8 +33,29 @@ SMALL_TABLES: Edits = {
     )
 }
 """Tables of established connections with 64 entries."""
+OTHER_HOOKS: Edits = {
+    "ct.h": (
+        "match.is_fresh = ct->epoch == flow->epoch && pc_ct_is_decided(ct);",
+        "match.is_fresh = pc_ct_is_decided(ct);",
+    )
+}
+"""Hooks that load and have other code: a connection of an older epoch is fresh."""
 RENAMED_MAPS = {"pc_clock": "pc_block", "pc_backends": "pc_rackends"}
 """Two maps with other names than the runtime knows, as long as those that it knows."""
+
+
+def refused_hooks(objects: Path, target: Path) -> Path:
+    """The objects, in another folder. pc_from_pod begins with r9, which has no value yet."""
+    shutil.copytree(objects, target)
+    path = target / HOOKS_OBJECT
+    code = bytearray(path.read_bytes())
+    found = read_object(bytes(code))
+    place = found.places["pc_from_pod"]
+    section = next(each for each in found.elf.sections if each.index == place.section)
+    at = code.index(section.data) + place.start * SLOT
+    code[at : at + SLOT] = bytes.fromhex("bf91 0000 0000 0000")  # r1 = r9
+    path.write_bytes(code)
+    return target
 
 
 def renamed_maps(objects: Path, target: Path) -> Path:
