@@ -15,7 +15,7 @@ WAYS = {"http": (), "keepalive": ("-k",)}
 """To ab's words: a connection for each request, or one for all."""
 WARM_UP = 50
 PATIENCE = 5.0
-_CONFIGURATION = """
+CONFIGURATION = """
 daemon off;
 master_process off;
 error_log {folder}/error.log;
@@ -29,6 +29,7 @@ http {{
   server {{
     listen {port}; listen [::]:{port};
     location / {{ return 200 "{body}"; }}
+    location = /count {{ stub_status; }}
   }}
 }}
 """
@@ -55,7 +56,7 @@ def _within(namespace: Path, words: list[str], cpu: int) -> list[str]:
 @contextmanager
 def _nginx(folder: Path, bed: Bed, cpu: int) -> Iterator[int]:
     configuration = folder / "nginx.conf"
-    configuration.write_text(_CONFIGURATION.format(folder=folder, port=PORT, body=64 * "x"))
+    configuration.write_text(CONFIGURATION.format(folder=folder, port=PORT, body=64 * "x"))
     words = _within(bed.server, ["nginx", "-c", str(configuration), "-p", str(folder)], cpu)
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as server:
         try:

@@ -176,8 +176,9 @@ def _row(case: Case, name: str, found: Found) -> dict[str, Any]:
 
 
 def _table(result: dict[str, Any]) -> str:
-    """Markdown: for each way a table, with a row for each bed and a column for each size."""
+    """Markdown: for each way a row for each size, and a column for each bed but plain routing."""
     machine_, rows = result["machine"], result["rows"]
+    beds = list(dict.fromkeys(row["bed"] for row in rows))[1:]
     lines = [
         "<!-- written by tests/bench/sockets.py -->",
         f"Linux {machine_['kernel']}, {machine_['cpu']}; IPv4. CPU time of an operation over that of",
@@ -185,16 +186,12 @@ def _table(result: dict[str, Any]) -> str:
     ]
     for way, title in WAYS.items():
         of = {(row["bed"], row["size"]): row for row in rows if row["way"] == way}
-        sizes = list(dict.fromkeys(size for _, size in of))
-        lines += [
-            "",
-            f"| {title} | {' | '.join(map(_title, sizes))} |",
-            "|---" * (1 + len(sizes)) + "|",
-        ]
-        for name in dict.fromkeys(bed for bed, _ in of):
-            cells = (of[name, size] for size in sizes)
+        head = f"| | {' | '.join(beds)} |", "|---" * (1 + len(beds)) + "|"
+        lines += ["", f"{title[0].upper()}{title[1:]}:", "", *head]
+        for size in dict.fromkeys(size for _, size in of):
+            cells = (of[name, size] for name in beds)
             shown = (f"{one['ratio']:.2f} [{one['low']:.2f}, {one['high']:.2f}]" for one in cells)
-            lines.append(f"| {name} | {' | '.join(shown)} |")
+            lines.append(f"| {_title(size)} | {' | '.join(shown)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -14,29 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from datapath_beds import PORT, Bed
+from datapath_http import CONFIGURATION
 
 SECONDS = 4
 ENOUGH = 1000
 """Answers in that time; fewer would mean that the client has ended."""
 PATIENCE = 10.0
-_NGINX = """
-daemon off;
-master_process off;
-error_log {folder}/error.log;
-pid {folder}/nginx.pid;
-events {{ worker_connections 64; }}
-http {{
-  access_log off;
-  keepalive_requests 100000000;
-  client_body_temp_path {folder}; proxy_temp_path {folder}; fastcgi_temp_path {folder};
-  uwsgi_temp_path {folder}; scgi_temp_path {folder};
-  server {{
-    listen {port};
-    location / {{ return 200 "{body}"; }}
-    location = /count {{ stub_status; }}
-  }}
-}}
-"""
 
 
 @dataclass(frozen=True)
@@ -53,7 +36,7 @@ class Program:
 
 def _nginx(folder: Path) -> list[str]:
     path = folder / "nginx.conf"
-    path.write_text(_NGINX.format(folder=folder, port=PORT, body=64 * "x"))
+    path.write_text(CONFIGURATION.format(folder=folder, port=PORT, body=64 * "x"))
     return ["nginx", "-c", str(path), "-p", str(folder)]
 
 

@@ -11,7 +11,6 @@ from policyc.runtime.attach import (
     netkit,
     pod_sockets,
     socket_hooks,
-    tcx,
     xdp,
 )
 from policyc.runtime.bundle.address_value import Address
@@ -112,8 +111,7 @@ class Netkit(Resource):
     def commit(self, generation: Generation, work: Transaction) -> None:
         """Attach it to the pods' devices of that kind, which have their hooks by now."""
         at, hooks = self.context, self.others[Hooks].programs
-        if at.attach_kind == tcx.KIND:
-            self._devices = pod_devices.netkit_devices(at.devices)
+        self._devices = pod_devices.netkit_devices(at.devices)
         program, before = hooks.programs[netkit.PROGRAM], hooks.before.get(netkit.PROGRAM)
         netkit.attach(at.pins, self._devices, program, before, work.undo)
 

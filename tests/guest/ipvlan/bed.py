@@ -57,7 +57,7 @@ class Bed:
         """Facts that fail leave a row, and the others: the run goes on, and ends with 1."""
         try:
             facts(self, *args, **more)
-        except Exception as error:
+        except Exception as error:  # whatever it is: the other facts do not depend on these
             traceback.print_exc()
             self.hooks.has_failed = True
             self.row("FAILED", getattr(facts, "__name__", ""), repr(error)[:100])

@@ -50,7 +50,7 @@ def test_loads_attach_replace_and_detach_the_program_of_both_sides(
     lab.load("a", opened, None)
     first = links(lab)
     assert len(first) == 2
-    lab.load("a", opened, None, forward="stack")
+    lab.load("a", opened, None, forward="stack", mode="clsact")
     assert links(lab) == first and sides(lab) == BOTH, "the same links"
     lab.unload("a")
     lab.loaded.clear()

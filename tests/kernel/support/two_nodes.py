@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from policyc.runtime.attach import xdp
+from policyc.runtime.attach.attach import Mode
 from policyc.runtime.bundle.json_value import JsonValue
 from policyc.runtime.devices.uplinks import ReturnPath
 from policyc.runtime.endpoints.forwarding import Forwarding
@@ -240,6 +241,7 @@ class TwoNodes:
         masquerade: Masquerade | None = None,
         reassemble: bool = False,
         forward: Forwarding = "redirect",
+        mode: Mode = "auto",
         xdp_mode: xdp.Mode | None = None,
         service_cidr: Sequence[str] = (),
         resets: bool = False,
@@ -263,6 +265,7 @@ class TwoNodes:
                         xdp_mode=xdp_mode,
                         reassemble=reassemble,
                         forwarding=forward,
+                        mode=mode,
                         service_cidrs=service_cidr,
                         resets=resets,
                     ),
