@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests import rerun
+from tests.families import mark_twins
 from tests.shared import made_once
 from tests.slices import mark_beyond_covering
 
@@ -51,6 +52,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     Slow tests have an hour each.
     """
     mark_beyond_covering(items)
+    mark_twins(items)  # of what is left
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(3600))

@@ -60,14 +60,14 @@ def _cases(group: Sequence[pytest.Function]) -> list[Case]:
         params = sorted(item.callspec.params.items())
         found.append(
             tuple(
-                numbers[name].setdefault(_hashed(value), len(numbers[name]))
+                numbers[name].setdefault(hashed(value), len(numbers[name]))
                 for name, value in params
             )
         )
     return found
 
 
-def _hashed(value: object) -> object:
+def hashed(value: object) -> object:
     try:
         hash(value)
     except TypeError:

@@ -23,7 +23,7 @@ from tests.kernel.support.packets import SCTP
 from tests.kernel.support.service_wire import ServiceWire
 from tests.kernel.support.table_policy import sctp_port
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.both_families]
 PORT = 7
 HIDDEN, SHOWN = b"hide", b"show"
 DEADLINE = 5.0

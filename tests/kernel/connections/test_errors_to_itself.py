@@ -47,7 +47,7 @@ from tests.kernel.support.service_yaml import (
     web,
 )
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.both_families]
 families = pytest.mark.parametrize("family", [4, 6])
 
 

@@ -45,7 +45,7 @@ from tests.kernel.support.table_policy import (
     TablePolicy,
 )
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.both_families]
 families = pytest.mark.parametrize("family", [4, 6])
 
 

@@ -32,7 +32,7 @@ from tests.kernel.support.table_policy import (
     udp_port,
 )
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.both_families]
 families = pytest.mark.parametrize("family", [4, 6])
 ROUTER = Host("02:00:00:00:00:dd", "192.0.2.1", "2001:db8:1::1")
 

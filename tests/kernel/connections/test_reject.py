@@ -172,6 +172,7 @@ def test_a_reset_has_the_sequence_numbers_of_rfc_9293(
     assert (seq_out, ack_out, out, doff) == (*expected, 0x50)
 
 
+@pytest.mark.both_families
 @pytest.mark.parametrize(("family", "at"), WAYS)
 def test_tcp_options_do_not_count_towards_the_acknowledged_length(
     rejecting: Rejecting, family: int, at: int
@@ -202,12 +203,14 @@ def _given(payload: Payload, _port: int) -> Payload:
     return payload
 
 
+@pytest.mark.both_families
 @pytest.mark.parametrize(("family", "at"), WAYS)
 def test_sctp_is_answered_by_icmp(rejecting: Rejecting, family: int, at: int) -> None:
     _, answer = answered(rejecting, family, at, lambda _: packets.sctp(1, 2, 1))
     assert answer.proto == (packets.ICMP if family == 4 else packets.ICMP6)
 
 
+@pytest.mark.both_families
 @pytest.mark.parametrize(("family", "at"), WAYS)
 def test_a_padded_frame_is_answered_without_the_padding(
     rejecting: Rejecting, family: int, at: int
@@ -219,6 +222,7 @@ def test_a_padded_frame_is_answered_without_the_padding(
     assert len(body) == 20 and struct.unpack_from("!I", body, 8)[0] == 11
 
 
+@pytest.mark.both_families
 @pytest.mark.parametrize(("family", "at"), WAYS)
 def test_resets_errors_and_multicast_are_dropped_without_an_answer(
     rejecting: Rejecting, family: int, at: int
@@ -253,6 +257,7 @@ def test_resets_errors_and_multicast_are_dropped_without_an_answer(
         assert (outcome.verdict, outcome.frame) == (DROP, frame)
 
 
+@pytest.mark.both_families
 @pytest.mark.parametrize("family", FAMILIES)
 def test_an_answer_passes_the_pods_hook_by_its_mark_and_mac(
     rejecting: Rejecting, family: int

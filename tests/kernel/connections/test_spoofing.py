@@ -41,7 +41,7 @@ from tests.kernel.support.table_policy import (
     tcp_port,
 )
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.both_families]
 
 LINK_LOCAL = "fe80::a"
 ALL_ROUTERS = "ff02::2"

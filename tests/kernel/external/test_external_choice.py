@@ -113,6 +113,7 @@ def test_each_service_has_its_own_return_path_and_may_change_it_with_open_connec
     assert lab.drops() == {} and lab.bad_checksums() == 0
 
 
+@pytest.mark.both_families
 @families
 def test_datagrams_and_their_fragments_take_the_return_path_of_their_service(
     lab: TwoNodes, bundle: Path, family: int
@@ -137,6 +138,7 @@ def test_datagrams_and_their_fragments_take_the_return_path_of_their_service(
     assert not {why for drops in lab.drops().values() for why in drops} - {"fragment"}
 
 
+@pytest.mark.both_families
 @pytest.mark.waits
 @families
 def test_an_error_of_an_endpoint_takes_the_return_path_of_its_service(

@@ -65,7 +65,7 @@ from tests.kernel.support.table_policy import (
     udp_port,
 )
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.both_families]
 families = pytest.mark.parametrize("family", [4, 6])
 OTHER = Host(WORLD.mac, "203.0.113.10", "2001:db8::a")  # another client
 CONNECTIONS = ("pc_ct4", "pc_ct4_new", "pc_ct6", "pc_ct6_new")

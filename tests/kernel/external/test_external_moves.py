@@ -47,6 +47,7 @@ def is_unreachable(frame: bytes, family: int) -> bool:
     return frame[12:14] == ether and (frame[at], frame[head], frame[head + 1]) == said
 
 
+@pytest.mark.both_families
 @families
 def test_an_error_about_a_reply_sent_by_dsr_reaches_the_local_endpoint(
     lab: TwoNodes, bundle: Path, family: int

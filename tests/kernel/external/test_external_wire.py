@@ -183,6 +183,7 @@ def test_rules_as_of_kube_proxy_hide_the_client(lab: TwoNodes, family: int) -> N
     assert seen == address("a", family) != address("client1", family)
 
 
+@pytest.mark.both_families
 @pytest.mark.waits
 @families
 @pytest.mark.parametrize("offloads", OFFLOADS, ids=str)
@@ -332,6 +333,7 @@ def test_one_client_port_reaches_the_same_pod_through_both_nodes(
     assert lab.drops() == {}
 
 
+@pytest.mark.both_families
 @families
 def test_client_and_endpoint_learn_the_tunnels_mtu(
     lab: TwoNodes, bundle: Path, family: int
@@ -361,6 +363,7 @@ def is_cut(frame: bytes) -> bool:
     return frame[12:14] == b"\x08\x00" and bool(int.from_bytes(frame[20:22], "big") & 0x3FFF)
 
 
+@pytest.mark.both_families
 @families
 def test_every_node_on_the_path_decrements_the_hop_limit(
     lab: TwoNodes, bundle: Path, family: int
@@ -390,6 +393,7 @@ def test_every_node_on_the_path_decrements_the_hop_limit(
     assert lab.drops() == {"a": {"hop limit": 1}}
 
 
+@pytest.mark.both_families
 @families
 def test_forged_tunnel_packets_are_dropped(lab: TwoNodes, bundle: Path, family: int) -> None:
     """VXLAN from a client, and VXLAN from a node about a packet to no Service or to another node."""
@@ -434,6 +438,7 @@ def hand_over(lab: TwoNodes, who: str, network: bytes, inner: bytes) -> None:
     lab.open_socket(who, 4, UDP).sendto(header + inner, (address("b", 4), TUNNEL_PORT))
 
 
+@pytest.mark.both_families
 @pytest.mark.waits
 @families
 def test_nodes_with_ipv6_only_forward_through_the_tunnel(

@@ -107,6 +107,7 @@ def test_streams_arrive_whole(
     assert lab.drops() == {} and lab.bad_checksums() == 0
 
 
+@pytest.mark.both_families
 @pytest.mark.waits
 @pytest.mark.parametrize("family", [4, 6])
 def test_datagrams_cross_a_tunnel_of_either_family(

@@ -51,7 +51,7 @@ from tests.kernel.support.table_policy import (
 )
 from tests.kernel.support.wire import Wire
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.both_families]
 families = pytest.mark.parametrize("family", [4, 6])
 
 

@@ -166,6 +166,7 @@ def test_an_external_clients_connection_to_a_pod_bypasses_the_stack(
     assert lab.bad_checksums() == 0
 
 
+@pytest.mark.both_families
 @pytest.mark.waits
 @families
 def test_fast_path_frames_equal_those_of_the_stack(
@@ -189,6 +190,7 @@ def test_fast_path_frames_equal_those_of_the_stack(
     assert heads.pop()[-1] == 63
 
 
+@pytest.mark.both_families
 @pytest.mark.waits
 @families
 def test_the_fast_path_follows_a_changed_neighbour(
@@ -324,6 +326,7 @@ def test_a_firewall_that_drops_invalid_packets_drops_none_of_a_connection(
             got += len(other.recv(65536))
 
 
+@pytest.mark.both_families
 @pytest.mark.waits
 @families
 def test_packets_by_a_route_with_a_smaller_mtu_take_the_stack_path(

@@ -119,6 +119,7 @@ def test_each_direction_is_redirected_after_a_packet_of_it_arrived(
     assert pair.send("b", answered).verdict == REDIRECT
 
 
+@pytest.mark.both_families
 @families
 def test_a_changed_source_port_is_translated_in_both_directions(
     pair: ServicePair, family: int
@@ -200,6 +201,7 @@ def test_stack_path_packets_are_the_same_as_without_the_fast_path(
     assert pair.send("b", pair.answers(tcp(TARGET, 4000), family)).verdict == REDIRECT
 
 
+@pytest.mark.both_families
 @families
 def test_packets_above_the_receivers_mtu_take_the_stack_path(
     pair: ServicePair, family: int
@@ -297,6 +299,7 @@ def test_a_forged_reset_of_another_pod_ends_no_connection(pair: ServicePair, fam
         assert not state_of(entry) & RESET
 
 
+@pytest.mark.both_families
 @families
 def test_fragments_of_a_reply_pass_before_the_first_one_has_arrived(
     pair: ServicePair, family: int

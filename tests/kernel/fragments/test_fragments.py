@@ -41,7 +41,7 @@ from tests.kernel.support.table_policy import (
     udp_port,
 )
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.both_families]
 
 
 families = pytest.mark.parametrize("family", [4, 6])

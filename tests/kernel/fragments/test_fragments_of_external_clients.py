@@ -24,7 +24,7 @@ from tests.kernel.support.two_nodes import (
     address,
 )
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.both_families]
 families = pytest.mark.parametrize("family", [4, 6])
 UDP = socket.SOCK_DGRAM
 

@@ -54,7 +54,7 @@ from tests.kernel.support.table_policy import (
 )
 from tests.kernel.support.wire import link_address
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.both_families]
 families = pytest.mark.parametrize("family", [4, 6])
 UDP = socket.SOCK_DGRAM
 THREE = (1200, 1200)

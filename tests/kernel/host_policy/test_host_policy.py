@@ -186,6 +186,7 @@ def test_an_invalid_failsafe_port_is_refused(node: NodeUnderTest, ports: str) ->
     assert node.status() is None
 
 
+@pytest.mark.both_families
 @families
 def test_errors_about_known_connections_pass(node: NodeUnderTest, family: int) -> None:
     policy = under_host_policy().allow_egress("host", "world", tcp_port(443))
@@ -352,6 +353,7 @@ def test_replies_without_ports_are_decided_as_packets_to_the_node(
 pieces = partial(two_pieces, WORLD, NODE, 5000)
 
 
+@pytest.mark.both_families
 @families
 def test_fragments_follow_the_first(node: NodeUnderTest, family: int) -> None:
     loaded(node, under_host_policy().allow_ingress("world", "host", udp_port(500)))
@@ -361,6 +363,7 @@ def test_fragments_follow_the_first(node: NodeUnderTest, family: int) -> None:
     assert node.comes_in(pieces(500, family, 3)[1]) is None, "its first was not seen"
 
 
+@pytest.mark.both_families
 @families
 def test_packets_that_cannot_be_parsed_are_dropped(node: NodeUnderTest, family: int) -> None:
     loaded(

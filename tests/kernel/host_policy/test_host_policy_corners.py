@@ -68,6 +68,7 @@ def neighbours(lab: TwoNodes, client: str) -> tuple[Host, Host]:
     )
 
 
+@pytest.mark.both_families
 @families
 def test_a_frame_with_vlan_0_does_not_bypass_host_policy(
     lab: TwoNodes, bundle: Path, family: int
@@ -118,6 +119,7 @@ def test_a_node_without_host_policy_does_not_limit_fragments(
     assert arrived(server, 65536) == data
 
 
+@pytest.mark.both_families
 @families
 @pytest.mark.parametrize("served", [False, True], ids=["without Services", "with Services"])
 def test_fragments_to_an_allowed_port_of_the_node_arrive_in_any_order(
@@ -134,6 +136,7 @@ def test_fragments_to_an_allowed_port_of_the_node_arrive_in_any_order(
     assert is_silent(closed)
 
 
+@pytest.mark.both_families
 @families
 @pytest.mark.parametrize("served", [False, True], ids=["without Services", "with Services"])
 def test_fragments_of_replies_to_pods_behind_snat_arrive_in_any_order(
@@ -169,6 +172,7 @@ def test_fragments_of_replies_to_pods_behind_snat_arrive_in_any_order(
     assert lab.bad_checksums() == 0
 
 
+@pytest.mark.both_families
 @families
 def test_fragments_to_pods_of_a_node_under_host_policy_arrive_in_any_order(
     lab: TwoNodes, bundle: Path, family: int

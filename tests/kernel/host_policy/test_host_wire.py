@@ -125,6 +125,7 @@ def test_the_node_is_refused_where_no_process_listens(
     assert drops(lab) == {}
 
 
+@pytest.mark.both_families
 @families
 def test_fragmented_datagrams_pass_in_both_directions(
     lab: TwoNodes, bundle: Path, family: int

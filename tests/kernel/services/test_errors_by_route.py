@@ -53,7 +53,7 @@ from tests.kernel.support.service_yaml import (
     web,
 )
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.both_families]
 families = pytest.mark.parametrize("family", [4, 6])
 ENDPOINTS = pytest.mark.parametrize(("pod", "host"), [("b", B), ("c", C)], ids=["here", "there"])
 

@@ -53,7 +53,7 @@ from tests.kernel.support.service_yaml import (
 )
 from tests.kernel.support.table_policy import ANY
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.both_families]
 families = pytest.mark.parametrize("family", [4, 6])
 TCP, UDP = socket.SOCK_STREAM, socket.SOCK_DGRAM
 HALF_A_MEGABYTE = 500_000

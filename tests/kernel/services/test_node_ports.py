@@ -58,7 +58,7 @@ from tests.kernel.support.table_policy import (
 )
 
 __all__ = ["pair"]
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.both_families]
 families = pytest.mark.parametrize("family", [4, 6])
 OTHER = Host(GATEWAY, "10.0.1.1", "fd00:1::1")
 """Node 2, which pod c is on."""

@@ -44,7 +44,7 @@ from tests.kernel.support.service_yaml import (
 )
 from tests.kernel.support.table_policy import ANY
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.both_families]
 families = pytest.mark.parametrize("family", [4, 6])
 UNREACHABLE = {4: (ICMP, 3, 3), 6: (ICMP6, 1, 4)}
 """Protocol, type and code of "port unreachable"."""

@@ -120,6 +120,7 @@ def test_an_error_quotes_the_pods_packet(rejecting: Rejecting, family: int, size
     assert answer.body[8:] == frame[14 : 14 + room]
 
 
+@pytest.mark.both_families
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_reset_to_a_service_is_not_answered(rejecting: Rejecting, family: int) -> None:
     frame = sent(rejecting, VIP, packets.tcp(41000, PORT, RST | ACK), family)

@@ -80,6 +80,7 @@ def exchanged(protocol: str, target: int, flags: int) -> tuple[Payload, ...]:
     return sctp(4000, PORT, chunk), sctp(4000, target, chunk), sctp(target, 4000), sctp(PORT, 4000)
 
 
+@pytest.mark.both_families
 @families
 def test_request_and_reply_are_translated(node: NodeUnderTest, family: int) -> None:
     """No policy is asked: the pods are isolated. The pod's own hook sees packets of the node."""
@@ -185,6 +186,7 @@ def test_an_endpoint_that_no_uplink_leads_to_is_dropped(node: NodeUnderTest, fam
     assert node.drops() == {"no route": 1}
 
 
+@pytest.mark.both_families
 @families
 def test_a_source_port_in_use_is_translated_to_another(node: NodeUnderTest, family: int) -> None:
     """The node has a direct connection to the endpoint."""

@@ -122,6 +122,7 @@ def test_a_client_is_refused_where_no_process_listens(
     assert wire.bad_checksums() == 0
 
 
+@pytest.mark.both_families
 @pytest.mark.waits
 @families
 def test_an_endpoint_learns_that_its_client_has_closed_its_socket(
@@ -140,6 +141,7 @@ def test_an_endpoint_learns_that_its_client_has_closed_its_socket(
         server.recv(100)
 
 
+@pytest.mark.both_families
 @pytest.mark.waits
 @families
 def test_a_path_with_a_smaller_mtu_is_found(

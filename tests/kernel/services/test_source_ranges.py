@@ -38,7 +38,7 @@ from tests.kernel.support.service_yaml import (
 )
 from tests.kernel.support.table_policy import ANY
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.both_families]
 families = pytest.mark.parametrize("family", [4, 6])
 NODE_PORT = 30080
 BALANCER = Host(VIP.mac, "192.0.2.90", "2001:db8:90::1")

@@ -62,7 +62,7 @@ from tests.kernel.support.snat_frames import (
 from tests.kernel.support.table_policy import ANY
 from tests.kernel.support.ticks import ticks
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.both_families]
 
 
 PAIRS = {

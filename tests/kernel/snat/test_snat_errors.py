@@ -46,7 +46,7 @@ from tests.kernel.support.snat_frames import (
 )
 from tests.kernel.support.table_policy import ANY
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.both_families]
 ROUTER = Host(WORLD.mac, "198.51.100.1", "2001:db8:51::1")
 """Somebody on the way, or the other side itself."""
 

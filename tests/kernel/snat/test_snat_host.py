@@ -93,6 +93,7 @@ def test_host_policy_decides_replies_to_a_translated_port_of_the_node(
 pieces = partial(two_pieces, WORLD, NODE, 1053)
 
 
+@pytest.mark.both_families
 @families
 def test_fragments_of_replies_to_a_translated_port_follow_their_first(
     node: NodeUnderTest, family: int

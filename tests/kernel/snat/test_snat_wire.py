@@ -115,6 +115,7 @@ def test_packets_between_pods_and_nodes_keep_their_addresses(
             exchange(outside, server, 20_000)
 
 
+@pytest.mark.both_families
 @pytest.mark.waits
 @families
 @pytest.mark.parametrize("offloads", OFFLOADS, ids=str)
@@ -190,6 +191,7 @@ def offender(end: socket.socket, family: int) -> tuple[int, str]:
     return number, str(ipaddress.ip_address(raw))
 
 
+@pytest.mark.both_families
 @families
 def test_traceroute_from_a_pod_shows_every_hop(lab: TwoNodes, bundle: Path, family: int) -> None:
     """Each hop sends an error. The last one says that the port is closed."""
@@ -228,6 +230,7 @@ def _mtu(lab: TwoNodes, where: str, device: str, size: int) -> None:
     lab.at[where].within(lambda: ip("link", "set", device, "mtu", str(size)))
 
 
+@pytest.mark.both_families
 @pytest.mark.waits
 @families
 def test_a_pod_learns_the_path_mtu(lab: TwoNodes, bundle: Path, family: int) -> None:
@@ -247,6 +250,7 @@ def test_a_pod_learns_the_path_mtu(lab: TwoNodes, bundle: Path, family: int) -> 
     assert lab.status("a").drops == {} and lab.bad_checksums() == 0
 
 
+@pytest.mark.both_families
 @pytest.mark.waits
 @families
 def test_a_server_learns_the_mtu_of_the_pod(lab: TwoNodes, bundle: Path, family: int) -> None:
@@ -268,6 +272,7 @@ def test_a_server_learns_the_mtu_of_the_pod(lab: TwoNodes, bundle: Path, family:
     assert lab.status("a").drops == {} and lab.bad_checksums() == 0
 
 
+@pytest.mark.both_families
 @families
 def test_a_server_learns_that_the_pods_socket_is_closed(
     lab: TwoNodes, bundle: Path, family: int
