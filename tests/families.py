@@ -14,12 +14,8 @@ from typing import Final
 import pytest
 
 from tests.property.length import AT_LENGTH
-from tests.slices import hashed
+from tests.slices import BOTH, FAMILY, hashed
 
-FAMILY: Final = "family"
-"""The parameter."""
-BOTH: Final = "both_families"
-"""The mark of tests whose code differs by family: they run with both."""
 FAMILIES: Final[dict[object, int]] = {4: 4, 6: 6, "4": 4, "6": 6}
 """The parameter's values, and what they mean."""
 

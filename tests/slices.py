@@ -4,7 +4,7 @@
 import itertools
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -18,6 +18,12 @@ def one_in(step: int, values: Iterable[Any]) -> list[Any]:
         pytest.param(value, marks=pytest.mark.slow if at % step else ())
         for at, value in enumerate(values)
     ]
+
+
+FAMILY = "family"
+"""The parameter that is an address family."""
+BOTH = "both_families"
+"""The mark of tests whose code differs by family: `make test` runs them with both."""
 
 
 def at_length(mark: pytest.MarkDecorator) -> list[pytest.MarkDecorator]:
@@ -34,7 +40,8 @@ Case = tuple[int, ...]
 def mark_beyond_covering(items: Iterable[pytest.Item]) -> None:
     """Mark cases of kernel tests `slow` whose values other cases cover.
 
-    Of two lists of parameters each value still runs, of three or more each pair of values.
+    Of two lists of parameters each value still runs, of three or more each pair of values. Pairs with
+    an address family count only where a test is marked as one of both.
     """
     if os.environ.get(AT_LENGTH):
         return
@@ -47,24 +54,29 @@ def mark_beyond_covering(items: Iterable[pytest.Item]) -> None:
             groups[item.path, item.originalname].append(item)
     for group in groups.values():
         if len(group) > FEW:
-            kept = covering(_cases(group))
+            names, cases = _cases(group)
+            both = any(item.get_closest_marker(BOTH) for item in group)
+            alone = set() if both else {at for at, name in enumerate(names) if name == FAMILY}
+            kept = covering(cases, alone)
             for at, item in enumerate(group):
                 if at not in kept:
                     item.add_marker(pytest.mark.slow)
 
 
-def _cases(group: Sequence[pytest.Function]) -> list[Case]:
+def _cases(group: Sequence[pytest.Function]) -> tuple[list[str], list[Case]]:
+    """The names of the axes, and the cases."""
     numbers: defaultdict[str, dict[object, int]] = defaultdict(dict)
+    names = sorted(group[0].callspec.params)
     found = []
     for item in group:
-        params = sorted(item.callspec.params.items())
+        params = item.callspec.params
+        assert sorted(params) == names, f"{item.nodeid} has other parameters than its test"
         found.append(
             tuple(
-                numbers[name].setdefault(hashed(value), len(numbers[name]))
-                for name, value in params
+                numbers[name].setdefault(hashed(params[name]), len(numbers[name])) for name in names
             )
         )
-    return found
+    return names, found
 
 
 def hashed(value: object) -> object:
@@ -75,16 +87,21 @@ def hashed(value: object) -> object:
     return value
 
 
-def covering(cases: Sequence[Case]) -> set[int]:
+def covering(cases: Sequence[Case], alone: Collection[int] = ()) -> set[int]:
     """The positions of few cases that have every value of two axes, or every pair of more axes.
 
-    Axes that always change together count as one. Of cases that cover equally much, the one with the
-    values used least so far is taken, so that values of a short axis take turns.
+    Axes that always change together count as one. No pairs are wanted with the axes in `alone`. Of
+    cases that cover equally much, the one with the values used least so far is taken, so that values of
+    a short axis take turns.
     """
-    axes = sorted(set(zip(*cases, strict=True)))
-    size = 1 if len(axes) < 3 else 2
+    columns = list(zip(*cases, strict=True))
+    paired = sorted({axis for at, axis in enumerate(columns) if at not in alone})
+    single = sorted({columns[at] for at in alone} - set(paired))
+    axes = [*paired, *single]
+    size = 1 if len(paired) < 3 else 2
+    chosen = [*_sets(len(paired), size), *((at,) for at in range(len(paired), len(axes)))]
     wanted = [
-        {(chosen, tuple(axes[axis][at] for axis in chosen)) for chosen in _sets(len(axes), size)}
+        {(each, tuple(axes[axis][at] for axis in each)) for each in chosen}
         for at in range(len(cases))
     ]
     used: Counter[object] = Counter()

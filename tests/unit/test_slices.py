@@ -52,3 +52,18 @@ def test_cases_that_do_not_exist_are_not_wanted() -> None:
     kept = [cases[at] for at in covering(cases)]
     for one, other in itertools.combinations(range(3), 2):
         assert {(c[one], c[other]) for c in kept} == {(c[one], c[other]) for c in cases}
+
+
+def test_an_axis_that_stands_alone_has_no_pairs() -> None:
+    cases = product(5, 3, 2)
+    kept = [cases[at] for at in covering(cases, alone={2})]
+    assert len(kept) == 5
+    assert {case[2] for case in kept} == {0, 1}
+
+
+def test_pairs_of_the_other_axes_are_covered_beside_one_that_stands_alone() -> None:
+    cases = product(2, 3, 4, 2)
+    kept = [cases[at] for at in covering(cases, alone={3})]
+    for one, other in itertools.combinations(range(3), 2):
+        assert len({(case[one], case[other]) for case in kept}) == (2, 3, 4)[one] * (2, 3, 4)[other]
+    assert {case[3] for case in kept} == {0, 1}
