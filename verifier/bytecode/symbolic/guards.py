@@ -35,24 +35,36 @@ class Guard:
 
     def says(self, truth: Truth) -> bool | None:
         """Whether the parts imply a truth, or its negation; None if they imply neither."""
-        if not isinstance(truth, Node):
-            return bool(truth)
+        return self._says(truth, {}) if isinstance(truth, Node) else bool(truth)
+
+    def _says(self, truth: Node, known: dict[Node, bool | None]) -> bool | None:
+        """The same; terms share most of what is below them, so each is looked at once."""
         if truth in self.parts:
             return True
-        if truth.contrary in self.parts:
+        contrary = truth.contrary
+        if contrary in self.parts:
             return False
         if truth.op is ALL:
-            return self._says_all(truth)
-        if truth.contrary is not None and truth.contrary.op is ALL:
-            said = self._says_all(truth.contrary)
+            return self._says_all(truth, known)
+        if contrary is not None and contrary.op is ALL:
+            said = self._says_all(contrary, known)
             return None if said is None else not said
         return None
 
-    def _says_all(self, truth: Node) -> bool | None:
-        said = [self.says(each) for each in truth.args]
-        if False in said:
-            return False
-        return None if None in said else True
+    def _says_all(self, truth: Node, known: dict[Node, bool | None]) -> bool | None:
+        if truth not in known:
+            known[truth] = self._conjunction(truth, known)
+        return known[truth]
+
+    def _conjunction(self, truth: Node, known: dict[Node, bool | None]) -> bool | None:
+        found: bool | None = True
+        for each in truth.args:
+            said = self._says(each, known)
+            if said is False:
+                return False
+            if said is None:
+                found = None
+        return found
 
     def with_(self, truth: Truth) -> "Guard | None":
         """The guard with one more truth; None if they cannot hold together."""
