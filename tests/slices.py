@@ -90,13 +90,14 @@ def hashed(value: object) -> object:
 def covering(cases: Sequence[Case], alone: Collection[int] = ()) -> set[int]:
     """The positions of few cases that have every value of two axes, or every pair of more axes.
 
-    Axes that always change together count as one. No pairs are wanted with the axes in `alone`. Of
-    cases that cover equally much, the one with the values used least so far is taken, so that values of
-    a short axis take turns.
+    Axes that always change together count as one, and one that never changes as none. No pairs are
+    wanted with the axes in `alone`. Of cases that cover equally much, the one with the values used least
+    so far is taken, so that values of a short axis take turns.
     """
     columns = list(zip(*cases, strict=True))
-    paired = sorted({axis for at, axis in enumerate(columns) if at not in alone})
-    single = sorted({columns[at] for at in alone} - set(paired))
+    apart = {columns[at] for at in alone}
+    paired = sorted({axis for axis in columns if axis not in apart and len(set(axis)) > 1})
+    single = sorted(apart) if paired else sorted(set(columns))
     axes = [*paired, *single]
     size = 1 if len(paired) < 3 else 2
     chosen = [*_sets(len(paired), size), *((at,) for at in range(len(paired), len(axes)))]

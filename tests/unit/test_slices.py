@@ -67,3 +67,8 @@ def test_pairs_of_the_other_axes_are_covered_beside_one_that_stands_alone() -> N
     for one, other in itertools.combinations(range(3), 2):
         assert len({(case[one], case[other]) for case in kept}) == (2, 3, 4)[one] * (2, 3, 4)[other]
     assert {case[3] for case in kept} == {0, 1}
+
+
+def test_an_axis_of_one_value_makes_no_pairs() -> None:
+    cases = [(*case, 0) for case in product(2, 3)]
+    assert len(covering(cases)) == 3
