@@ -52,7 +52,7 @@ class Btf:
     def of_object(cls, path: Path) -> "Btf":
         """The BTF of an ELF object; `InputError` when it has none."""
         try:
-            return cls(_section(path.read_bytes(), ".BTF"))
+            return _of_section(_section(path.read_bytes(), ".BTF"))
         except (ValueError, OverflowError, struct.error, IndexError) as error:
             raise InputError(f"{path}: no readable BTF: {error}") from error
 
@@ -134,6 +134,11 @@ class Btf:
             element, _index, count = struct.unpack_from("=III", found.extra)
             return self._size(element) * int(count)
         return 8 if found.kind == _PTR else found.size_or_type
+
+
+@lru_cache(maxsize=8)  # a process that loads again reads the objects of a node again
+def _of_section(data: bytes) -> Btf:
+    return Btf(data)
 
 
 @lru_cache(maxsize=8)  # the maps of a node come from three objects
