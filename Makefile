@@ -28,7 +28,7 @@ NETKIT_TESTS ?= tests/kernel/fast_path/netkit_devices.py $(wildcard $(addprefix 
 	external_wire forwarding forwarding_out forwarding_wire fragments_wire hairpin host_wire reassembly reject \
 	service_forwarding service_wire snat_wire spoofing)))
 
-.PHONY: help install system demo check test test-all test-kernels kernel-table bench-policy bench-datapath bench-pairs bench-across bench-flows fuzz-parsers guest guest-packets guest-netkit lint format grammar prebuilt lock golden wheel clean
+.PHONY: help install system demo check test test-all test-kernels kernel-table bench-policy bench-datapath bench-pairs bench-across bench-flows fuzz-parsers guest guest-packets guest-netkit guest-ipvlan lint format grammar prebuilt lock golden wheel clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -92,6 +92,13 @@ guest-netkit: install ## the tests with real packets, and pods behind netkit, un
 	@GUEST_SECONDS=7200 tests/guest/run.sh 6.12 env POLICYC_TEST_OBJECTS=$(CURDIR)/build/guest/objects POLICYC_TEST_PODS=netkit \
 		$(BIN)/pytest -q -n 0 -p no:cacheprovider --timeout 1800 -m "not native" \
 		-o tmp_path_retention_policy=failed $(PYTEST_FLAGS) $(NETKIT_TESTS)
+
+guest-ipvlan: install ## pods on ipvlan devices under Debian's kernel 6.12, in QEMU (minutes)
+	@rm -rf build/guest/slaves
+	@$(BIN)/python -c 'import pathlib, tests.kernel.ipvlan.bed as t; t.make_bundles(pathlib.Path("build/guest/slaves"))'
+	@GUEST_SECONDS=3600 tests/guest/run.sh 6.12 env POLICYC_TEST_IPVLAN=$(CURDIR)/build/guest/slaves \
+		$(BIN)/pytest -q -n 0 -p no:cacheprovider --timeout 1800 -o tmp_path_retention_policy=failed $(PYTEST_FLAGS) \
+		$(addprefix tests/kernel/ipvlan/,$(addsuffix .py,test_slave_traffic test_forged_by_slaves forged_past_hooks test_slave_loads slave_devices))
 
 bench-policy: install ## verdict ns over rules, for both backends and the builds they are compared with (a quiet machine, root)
 	@$(BIN)/python tests/bench/policy.py --json docs/benchmarks/policy.json --plot docs/benchmarks/policy

@@ -66,7 +66,7 @@ WHAT_NEXT = """What to try next:
     type=click.Choice(get_args(Pair)),
     default="veth",
     show_default=True,
-    help="Connect the pods by such devices. netkit needs Linux 6.7.",
+    help="Connect the pods by such devices. netkit needs Linux 6.7, ipvlan 6.6.",
 )
 def lab(
     files: tuple[str, ...],
@@ -115,7 +115,7 @@ def _run(done: Compiled, bundle: Path, folder: Path, pair: Pair) -> Result:
                     endpoints=endpoints,
                     bpffs=node.bpffs,
                     state_root=folder / "state",
-                    uplinks=(node.uplink,) if done.has_host_policy else (),
+                    uplinks=(node.uplink,) if done.has_host_policy or pair == "ipvlan" else (),
                 )
             )
         )

@@ -10,6 +10,7 @@ from typing import Literal
 from policyc.runtime.attach import (
     clsact,
     netkit,
+    slaves,
     tcx,
 )
 from policyc.runtime.endpoints.local_devices import SKIP_HINT
@@ -58,7 +59,12 @@ BY_ROLE: Mapping[str, tuple[Hook, ...]] = {
 }
 """The hooks of a device, by its purpose: `Attachment.role`."""
 HOOKS = tuple(hook for hooks in BY_ROLE.values() for hook in hooks)
-PROGRAMS = (*(hook.program for hook in HOOKS), netkit.PROGRAM, revoked.PROGRAM)
+PROGRAMS = (
+    *(hook.program for hook in HOOKS),
+    netkit.PROGRAM,
+    *slaves.HOOKS,
+    revoked.PROGRAM,
+)
 """All programs of the hooks' object; the last one is called by tail call, and not attached."""
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Literal
 
+from policyc.runtime.attach import slaves
 from policyc.runtime.bundle.bundle import BYPASS_OBJECT, Bundle
 from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.kernel import bpf_syscall
@@ -94,7 +95,11 @@ def _fill(pins: Pins, program: int) -> None:
 
 def devices_of(generation: Generation) -> list[int]:
     """The devices of the pods that may be bypassed."""
-    return [each.ifindex for each in generation.endpoints if each.ifindex and each.may_bypass]
+    return [
+        each.ifindex
+        for each in generation.endpoints
+        if each.ifindex and each.may_bypass and not slaves.is_slave(each.ifindex)
+    ]
 
 
 def rules_left_alone(generation: Generation) -> Iterator[int]:

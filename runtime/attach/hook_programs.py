@@ -10,11 +10,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from policyc.runtime.attach import attach
+from policyc.runtime.attach import attach, slaves
 from policyc.runtime.bundle.bundle import (
     BYPASS_OBJECT,
     HOOKS_OBJECT,
     POLICY_OBJECT,
+    SLAVES_OBJECT,
     SOCKETS_OBJECT,
     XDP_OBJECT,
     Bundle,
@@ -29,11 +30,18 @@ from policyc.runtime.maps.xdp import XdpCounts, XdpUplinks
 from policyc.runtime.undo import Undo
 
 _NAMES = attach.PROGRAMS
-_OBJECTS = HOOKS_OBJECT, POLICY_OBJECT, SOCKETS_OBJECT, BYPASS_OBJECT, XDP_OBJECT
+_OBJECTS = (
+    HOOKS_OBJECT,
+    POLICY_OBJECT,
+    SOCKETS_OBJECT,
+    BYPASS_OBJECT,
+    XDP_OBJECT,
+    SLAVES_OBJECT,
+)
 _NAME_SIZE = 15  # the kernel cuts off the rest (BPF_OBJ_NAME_LEN)
 _OPTIONAL = (
     *(sockets.SocketHost.NAME, sockets.SocketPods.NAME, sockets.SocketServices.NAME, sockets.PEERS),
-    *(XdpUplinks.NAME, XdpCounts.NAME),
+    *(XdpUplinks.NAME, XdpCounts.NAME, slaves.MAP),
     *bypass.MAPS,
 )
 """Maps that stay in use where a later bundle has no such object."""

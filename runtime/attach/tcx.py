@@ -15,8 +15,8 @@ KIND = "tcx"
 _WAITS, _WAIT = 50, 0.02  # a second, in seconds
 
 
-def attach(prog: int, ifindex: int, attach_type: int, pin: Path) -> None:
-    """Attach to a device, or replace the program of the pinned link."""
+def attach(prog: int, ifindex: int, attach_type: int, pin: Path, *, is_first: bool = False) -> None:
+    """Attach to a device, behind or before other programs, or replace the program of the pinned link."""
     if pin.exists():
         with bpf_syscall.obj_get(pin) as link:
             try:
@@ -28,11 +28,11 @@ def attach(prog: int, ifindex: int, attach_type: int, pin: Path) -> None:
             else:
                 return
         pin.unlink()
-    with _created(prog, ifindex, attach_type) as link:
+    with _created(prog, ifindex, attach_type, is_first) as link:
         bpf_syscall.obj_pin(link, pin)
 
 
-def _created(prog: int, ifindex: int, attach_type: int) -> bpf_syscall.Fd:
+def _created(prog: int, ifindex: int, attach_type: int, is_first: bool) -> bpf_syscall.Fd:
     """Create a link. A link whose pin was just removed may still exist, as the kernel frees it later.
 
     A program can be attached to a device only once (EEXIST), so this waits. A link that stays belongs to
@@ -40,10 +40,10 @@ def _created(prog: int, ifindex: int, attach_type: int) -> bpf_syscall.Fd:
     """
     for _ in range(_WAITS):
         try:
-            return bpf_syscall.link_create_tcx(prog, ifindex, attach_type)
+            return bpf_syscall.link_create_tcx(prog, ifindex, attach_type, is_first=is_first)
         except FileExistsError:
             time.sleep(_WAIT)
-    return bpf_syscall.link_create_tcx(prog, ifindex, attach_type)
+    return bpf_syscall.link_create_tcx(prog, ifindex, attach_type, is_first=is_first)
 
 
 def detach(pin: Path) -> None:

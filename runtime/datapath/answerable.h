@@ -5,6 +5,7 @@
  */
 #pragma once
 #include "answer.h"
+#include "device.h"
 #include "fragments.h"
 #include "pace.h"
 
@@ -101,9 +102,13 @@ static __always_inline struct pc_answers *pc_answer_due(void)
 }
 
 /* Returns the frame, which a pod sent, to that pod. */
-static __always_inline int pc_return(struct __sk_buff *skb)
+static __always_inline int pc_return(struct __sk_buff *skb, const struct pc_flow *flow)
 {
 	bpf_skb_change_type(skb, PC_PACKET_HOST);
+	if (pc_is_at_slave(flow)) {
+		skb->tc_index = PC_STAMP_ANSWER;
+		return bpf_redirect(skb->ifindex, BPF_F_INGRESS);
+	}
 	return bpf_redirect_peer(skb->ifindex, 0);
 }
 
@@ -117,8 +122,10 @@ static __always_inline int pc_return_external(struct __sk_buff *skb, const struc
 	return bpf_redirect_neigh(skb->ifindex, 0, 0, 0);
 }
 
-/* The same for an answer that the host routes as if it came in here: the hook's return value. */
-static __always_inline int pc_return_routed(struct __sk_buff *skb)
+/* The same for an answer that the host routes as if it came in here: the hook's return value. A
+ * slave sends it.
+ */
+static __always_inline int pc_return_routed(struct __sk_buff *skb, const struct pc_flow *flow)
 {
 	__u32 zero = 0;
 	const struct pc_answer_mac *own = bpf_map_lookup_elem(&pc_answer_mac, &zero);
@@ -126,7 +133,7 @@ static __always_inline int pc_return_routed(struct __sk_buff *skb)
 	if (!own || !own->is_set || !pc_put(skb, PC_MAC_LEN, own->mac, PC_MAC_LEN))
 		return TC_ACT_SHOT;
 	skb->mark = PC_ANSWER_MARK;
-	return bpf_redirect(skb->ifindex, BPF_F_INGRESS);
+	return bpf_redirect(skb->ifindex, pc_is_at_slave(flow) ? 0 : BPF_F_INGRESS);
 }
 
 /* Whether a packet with the mark of an answer is one. The verifier checks this function once. */

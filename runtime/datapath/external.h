@@ -79,7 +79,7 @@ __noinline int pc_external_new(struct __sk_buff *skb, struct pc_flow *flow, __u3
 
 	if (!flow)
 		return PC_DROP_NO_NODE;
-	reason = pc_service_pick(skb, flow, state);
+	reason = pc_service_pick(flow, state);
 	if (reason || !flow->nat.backend)
 		return reason;
 	backend = pc_backend_of(flow->nat.backend);

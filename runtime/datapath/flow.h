@@ -14,10 +14,15 @@
 /* The flags above this shift: 1 + the node's id for the pod's network namespace; 0: not known. */
 #define PC_ENDPOINT_NETNS_SHIFT 3
 
+/* In the number of a device: an ipvlan slave, in its pod's network namespace (device.h). No ifindex
+ * has this bit.
+ */
+#define PC_SLAVE 0x80000000
+
 /* A pod, or a node. id 0: neither. ifindex 0: no pod of this node, and mac is then zero too. */
 struct pc_endpoint {
 	__u32 id;
-	__u32 ifindex; /* the host-side veth */
+	__u32 ifindex; /* the host-side veth, or PC_SLAVE and a number */
 	__u8 mac[PC_MAC_LEN];
 	__u16 flags; /* PC_ENDPOINT_* */
 };
@@ -124,7 +129,9 @@ struct pc_flow {
 	__u8 has_established_pre_nat; /* the same for the tuple before translation */
 	__u8 client; /* enum pc_client: the end that sends to a Service, or is answered */
 	__u8 opener; /* enum pc_opener */
-	__u8 zeros[7];
+	__u8 zeros[1];
+	__u16 stamp;  /* enum pc_stamp: at an ipvlan slave, where the packet came from */
+	__u32 device; /* at which the hook runs: its ifindex, or PC_SLAVE and a number */
 	struct pc_packet packet;
 	struct pc_action action;
 	struct pc_nat nat; /* last: pc_parse() clears what is before it, and its backend */

@@ -38,8 +38,9 @@ static __always_inline bool pc_forward_teaches(struct __sk_buff *skb,
 {
 	__u8 mac[PC_MAC_LEN];
 
-	if (match->at.ct->state & pc_came(match) || !pc_has_peer(match))
-		return false;
+	if (match->at.ct->state & pc_came(match) || !pc_has_peer(match) ||
+	    pc_ct_sender(match)->ifindex & PC_SLAVE)
+		return false; /* no redirect leads here from another network namespace */
 	return !bpf_skb_load_bytes(skb, 0, mac, sizeof(mac)) &&
 	       pc_mac_eq(mac, pc_ct_receiver(match)->mac);
 }

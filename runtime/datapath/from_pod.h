@@ -17,6 +17,7 @@
 #include "own_node.h"
 #include "parse.h"
 #include "related.h"
+#include "slave.h"
 #include "tunnel_port.h"
 
 /* Updates the entry. Once a second, a connection may enter the bypass (bypass_slot.h). */
@@ -32,7 +33,7 @@ static __always_inline void pc_from_pod_touch(const struct pc_ct_match *match, s
 static __always_inline enum drop_reason
 pc_from_pod_known(struct __sk_buff *skb, struct pc_flow *flow, const struct pc_ct_match *match)
 {
-	enum drop_reason reason = pc_check_entry_sender(skb, flow, pc_ct_sender(match));
+	enum drop_reason reason = pc_check_entry_sender(flow, pc_ct_sender(match));
 
 	if (reason)
 		return reason;
@@ -81,7 +82,8 @@ static __always_inline enum drop_reason pc_from_pod_stale(struct __sk_buff *skb,
 	return pc_ask_again(skb, flow, match, state);
 }
 
-static __always_inline int pc_from_pod_ip(struct __sk_buff *skb, struct pc_flow *flow)
+static __always_inline int pc_from_pod_ip(struct __sk_buff *skb, struct pc_flow *flow,
+					  bool is_slave)
 {
 	__u32 state = pc_generation(flow);
 	struct pc_ct_match match = {};
@@ -90,7 +92,7 @@ static __always_inline int pc_from_pod_ip(struct __sk_buff *skb, struct pc_flow 
 	int step;
 
 	if (flow->packet.fragment == PC_FRAG_FIRST && pc_first_reassembles(flow)) {
-		reason = pc_check_sender(skb, flow);
+		reason = pc_check_sender(flow);
 		return reason ? (int)reason : PC_STEP_REASSEMBLE;
 	}
 	if (flow->packet.fragment != PC_FRAG_LATER &&
@@ -108,7 +110,7 @@ static __always_inline int pc_from_pod_ip(struct __sk_buff *skb, struct pc_flow 
 	if (match.at.ct && match.is_fresh)
 		return pc_from_pod_known(skb, flow, &match);
 	pc_endpoints_of(flow);
-	reason = pc_check_sender(skb, flow);
+	reason = pc_check_sender(flow);
 	if (reason)
 		return reason;
 	if (flow->packet.fragment == PC_FRAG_LATER)
@@ -120,6 +122,8 @@ static __always_inline int pc_from_pod_ip(struct __sk_buff *skb, struct pc_flow 
 		if (pc_error_is_forged(skb, flow, state))
 			return PC_DROP_UNRELATED;
 	}
+	if (is_slave && pc_keep_on_parent(skb, flow))
+		return PC_DROP_MALFORMED;
 	if (match.at.ct)
 		return pc_from_pod_stale(skb, flow, &match, state);
 	/* The packet may go to the node, whose policy decides it like a pod's. */
@@ -128,10 +132,14 @@ static __always_inline int pc_from_pod_ip(struct __sk_buff *skb, struct pc_flow 
 	return pc_ask_new(skb, flow, state);
 }
 
-static __always_inline int pc_from_pod_frame(struct __sk_buff *skb, struct pc_flow *flow)
+/* `slave` is the device of an ipvlan slave; 0: the hook is at the pod's host-side device. */
+static __always_inline int pc_from_pod_frame(struct __sk_buff *skb, struct pc_flow *flow,
+					     __u32 slave)
 {
 	enum drop_reason reason = pc_parse(skb, flow);
 
+	if (slave)
+		flow->device = slave;
 	if (reason)
 		return reason;
 	flow->packet.csum_partial = pc_csum_partial_of(skb, flow);
@@ -143,5 +151,5 @@ static __always_inline int pc_from_pod_frame(struct __sk_buff *skb, struct pc_fl
 		return PC_DROP_SPOOFED_ND;
 	if (pc_is_said_to_link(skb, flow))
 		return pc_check_nd_sender(skb, flow);
-	return pc_from_pod_ip(skb, flow);
+	return pc_from_pod_ip(skb, flow, slave);
 }

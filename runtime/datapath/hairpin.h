@@ -228,7 +228,7 @@ static __always_inline enum drop_reason pc_hairpin_turn(struct __sk_buff *skb, s
 /* The return value of a pod's hook for a packet that returns to that pod. */
 static __always_inline int pc_hairpin(struct __sk_buff *skb, struct pc_flow *flow)
 {
-	enum drop_reason reason = pc_reject_check_sender(skb, flow);
+	enum drop_reason reason = pc_reject_check_sender(flow);
 
 	if (!reason)
 		reason = pc_hairpin_turn(skb, flow);
@@ -236,5 +236,5 @@ static __always_inline int pc_hairpin(struct __sk_buff *skb, struct pc_flow *flo
 	if (reason)
 		return pc_tc_action(reason);
 	skb->mark = 0;
-	return pc_return(skb);
+	return pc_return(skb, flow);
 }

@@ -15,6 +15,7 @@
 #include "reject.h"
 #include "route_back.h"
 #include "service_reject.h"
+#include "slave_hooks.h"
 #include "to_pod.h"
 #include "to_route.h"
 #include "to_uplink.h"
@@ -30,10 +31,10 @@ int pc_from_pod(struct __sk_buff *skb)
 
 	if (!flow)
 		return pc_tc_action(PC_DROP_NO_POLICY);
-	mark = skb->mark ? pc_pod_mark(skb) : PC_MARK_OTHER;
+	mark = skb->mark ? pc_pod_mark(skb, skb->ifindex) : PC_MARK_OTHER;
 	if (mark != PC_MARK_OTHER)
 		return pc_tc_action(mark == PC_MARK_SPOOFED ? PC_DROP_SPOOFED_MARK : PC_PASS);
-	step = pc_from_pod_frame(skb, flow);
+	step = pc_from_pod_frame(skb, flow, 0);
 	if (!step && flow->action.forward_to & PC_REDIRECTED)
 		return TC_ACT_REDIRECT;
 	if (!step)
@@ -72,7 +73,7 @@ int pc_to_pod(struct __sk_buff *skb)
 
 	if (!flow)
 		return pc_tc_action(PC_DROP_NO_POLICY);
-	step = pc_to_pod_frame(skb, flow);
+	step = pc_to_pod_frame(skb, flow, 0, 0);
 	if (!step && pc_has_no_endpoint(skb, flow))
 		step = PC_DROP_NO_ENDPOINT;
 	/* Fragments of this node's pods were reassembled at the sender's hook. */

@@ -46,7 +46,7 @@ static __always_inline enum drop_reason pc_nat_to_backend(struct __sk_buff *skb,
 static __always_inline int pc_service_new(struct __sk_buff *skb, struct pc_flow *flow,
 					  struct pc_ct_match *match, __u32 state)
 {
-	int step = pc_service_pick(skb, flow, state);
+	int step = pc_service_pick(flow, state);
 
 	if (step || !flow->nat.backend)
 		return step;
@@ -91,7 +91,7 @@ static __always_inline int pc_service_known(struct __sk_buff *skb, struct pc_flo
 	}
 	if (pc_addr_eq(&backend->addr, &flow->tuple.saddr))
 		return PC_STEP_HAIRPIN;
-	reason = pc_check_entry_sender(skb, flow, &ct->src);
+	reason = pc_check_entry_sender(flow, &ct->src);
 	if (reason && match->is_fresh)
 		return reason;
 	pc_tuple_translate(flow, backend, pc_ct_nat_of(ct)->backend, pc_ct_nat_of(ct)->port);
@@ -191,7 +191,8 @@ static __always_inline enum drop_reason pc_from_service(struct __sk_buff *skb, s
 	if (!match->is_reply)
 		return PC_PASS;
 	/* Packets of other senders must not end the connection. */
-	reason = from_node ? PC_PASS : pc_check_ingress_device(skb, pc_ct_sender(match)->ifindex);
+	reason =
+	    from_node ? PC_PASS : pc_check_ingress_device(skb, flow, pc_ct_sender(match)->ifindex);
 	if (reason && match->is_fresh)
 		return reason;
 	backend = pc_nat_backend(ct->dst.nat.backend, flow->tuple.proto);

@@ -23,6 +23,7 @@
 #define PC_ND_TARGET_LINK 2
 #define PC_ND_OPTIONS     8
 #define PC_ND_TARGET_AT   8
+#define PC_ND_BARE        32 /* bytes: a target, and one link-layer address */
 
 static __always_inline bool pc_is_icmp6(const struct pc_flow *flow)
 {
@@ -64,6 +65,18 @@ static __always_inline bool pc_nd_stays_on_link(const struct pc_flow *flow)
 	       pc_addr_is_link_group(&flow->tuple.daddr);
 }
 
+/* A solicitation or advertisement with at most one link-layer address, which pc_nd_options()
+ * checks: it has no room for other data. A slave's neighbours also send such to other addresses.
+ */
+static __always_inline bool pc_nd_is_bare(const struct pc_flow *flow)
+{
+	__u8 type = flow->packet.icmp >> 8;
+
+	return (type == PC_ND_SOLICIT || type == PC_ND_ADVERT) &&
+	       !pc_addr6_is_group(&flow->tuple.daddr) &&
+	       flow->packet.ip_end - flow->packet.l4 <= PC_ND_BARE;
+}
+
 /* From a pod: the same, or to the node itself, whose other addresses pods probe and answer too. A
  * message that the node would forward is no discovery: its options could carry any data anywhere.
  */
@@ -77,6 +90,8 @@ static __always_inline bool pc_nd_ends_here(struct __sk_buff *skb, const struct 
 
 	if (pc_nd_stays_on_link(flow))
 		return true;
+	if (pc_is_at_slave(flow))
+		return pc_nd_is_bare(flow);
 	if (pc_addr6_is_group(&flow->tuple.daddr))
 		return false; /* the lookup says that it is not forwarded */
 	__builtin_memcpy(fib.ipv6_src, &flow->tuple.saddr, sizeof(fib.ipv6_src));
@@ -144,10 +159,10 @@ pc_nd_options(struct __sk_buff *skb, const struct pc_flow *flow, const struct pc
 	return at == flow->packet.ip_end ? PC_PASS : PC_DROP_MALFORMED;
 }
 
-static __always_inline bool pc_is_own_address(const struct __sk_buff *skb,
+static __always_inline bool pc_is_own_address(const struct pc_flow *flow,
 					      const struct pc_addr6 *addr)
 {
-	return pc_addr_is_link_local(addr) || pc_has_address(skb->ifindex, PC_IPV6, addr);
+	return pc_addr_is_link_local(addr) || pc_has_address(flow->device, PC_IPV6, addr);
 }
 
 /* An advertisement says "this address is mine". So does a solicitation from the unspecified
@@ -163,15 +178,15 @@ static __always_inline enum drop_reason pc_nd_target(struct __sk_buff *skb,
 		return PC_PASS;
 	if (bpf_skb_load_bytes(skb, flow->packet.l4 + PC_ND_TARGET_AT, &target, sizeof(target)))
 		return PC_DROP_MALFORMED;
-	return pc_is_own_address(skb, &target) ? PC_PASS : PC_DROP_SPOOFED_ND;
+	return pc_is_own_address(flow, &target) ? PC_PASS : PC_DROP_SPOOFED_ND;
 }
 
 /* The message is of one of the two kinds above, and comes from a pod. */
 static __always_inline enum drop_reason pc_check_nd_sender(struct __sk_buff *skb,
 							   const struct pc_flow *flow)
 {
-	__u32 ifindex = skb->ifindex;
-	struct pc_endpoint *pod = bpf_map_lookup_elem(&pc_if, &ifindex);
+	__u32 device = flow->device;
+	struct pc_endpoint *pod = bpf_map_lookup_elem(&pc_if, &device);
 	enum drop_reason reason;
 
 	if (!pod)
@@ -180,7 +195,7 @@ static __always_inline enum drop_reason pc_check_nd_sender(struct __sk_buff *skb
 		return PC_DROP_MALFORMED; /* RFC 6980 */
 	if (!pc_mac_eq(flow->packet.smac, pod->mac))
 		return PC_DROP_SPOOFED_MAC;
-	if (!pc_addr_is_zero(&flow->tuple.saddr) && !pc_is_own_address(skb, &flow->tuple.saddr))
+	if (!pc_addr_is_zero(&flow->tuple.saddr) && !pc_is_own_address(flow, &flow->tuple.saddr))
 		return PC_DROP_SPOOFED_ND;
 	if (pc_is_mld(flow))
 		return PC_PASS;

@@ -11,9 +11,9 @@
 static __always_inline bool pc_has_no_endpoint(const struct __sk_buff *skb,
 					       const struct pc_flow *flow)
 {
-	__u32 ifindex = skb->ifindex;
+	__u32 device = flow->device;
 
-	if (skb->ingress_ifindex && flow->tuple.family && !pc_is_icmp6(flow))
+	if (pc_came_in(skb, flow) && flow->tuple.family && !pc_is_icmp6(flow))
 		return false;
-	return !bpf_map_lookup_elem(&pc_if, &ifindex);
+	return !bpf_map_lookup_elem(&pc_if, &device);
 }

@@ -10,6 +10,7 @@
  */
 #pragma once
 #include "ct_decided.h"
+#include "device.h"
 #include "device_to.h"
 #include "end_socket.h"
 #include "endpoints.h"
@@ -67,7 +68,7 @@ __noinline int pc_flow_opener(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	int src, dst;
 
-	if (!flow || flow->tuple.proto != IPPROTO_TCP)
+	if (!flow || flow->tuple.proto != IPPROTO_TCP || pc_is_at_slave(flow))
 		return PC_FLOW_NONE;
 	src = pc_pod_says(skb, flow, PC_FLOW_SRC);
 	dst = pc_pod_says(skb, flow, PC_FLOW_DST);
@@ -87,7 +88,7 @@ __noinline int pc_flow_opener(struct __sk_buff *skb, struct pc_flow *flow)
 /* Whether the node opened the connection of its own mid-connection packet: its socket tells. */
 static __always_inline bool pc_node_has_opened(struct __sk_buff *skb, const struct pc_flow *flow)
 {
-	return flow->tuple.proto == IPPROTO_TCP &&
+	return flow->tuple.proto == IPPROTO_TCP && !pc_is_at_slave(flow) &&
 	       pc_socket_says(skb, flow, PC_FLOW_SRC, BPF_F_CURRENT_NETNS) == PC_SOCKET_CONNECTED;
 }
 

@@ -35,6 +35,7 @@ __noinline int pc_parse(struct __sk_buff *skb, struct pc_flow *flow)
 		return PC_DROP_MALFORMED;
 	__builtin_memset(flow, 0, __builtin_offsetof(struct pc_flow, nat));
 	flow->nat.backend = 0;
+	flow->device = skb->ifindex;
 	reason = pc_parse_ethernet(skb, flow);
 	if (reason)
 		return reason;

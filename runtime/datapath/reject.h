@@ -7,10 +7,9 @@
 #include "ct_pre_nat.h"
 #include "nat.h"
 
-static __always_inline bool pc_is_sent_by_pod(const struct __sk_buff *skb,
-					      const struct pc_flow *flow)
+static __always_inline bool pc_is_sent_by_pod(const struct pc_flow *flow)
 {
-	return (flow->is_reply ? flow->dst.ifindex : flow->src.ifindex) == skb->ifindex;
+	return (flow->is_reply ? flow->dst.ifindex : flow->src.ifindex) == flow->device;
 }
 
 /* A pod's own packet is answered to the pod at once. The answer to a packet for a pod looks like
@@ -19,11 +18,11 @@ static __always_inline bool pc_is_sent_by_pod(const struct __sk_buff *skb,
  */
 static __always_inline int pc_send_back(struct __sk_buff *skb, const struct pc_flow *flow)
 {
-	if (pc_is_sent_by_pod(skb, flow))
-		return pc_return(skb);
-	if (skb->ingress_ifindex == skb->ifindex)
+	if (pc_is_sent_by_pod(flow))
+		return pc_return(skb, flow);
+	if (!pc_is_at_slave(flow) && skb->ingress_ifindex == skb->ifindex)
 		return pc_return_external(skb, flow); /* rejected at the uplink */
-	return pc_return_routed(skb);
+	return pc_return_routed(skb, flow);
 }
 
 /* A packet to a Service is answered as the client sent it. The tuple of an endpoint's answer was

@@ -112,7 +112,7 @@ static __always_inline bool pc_ct_is_asked(const struct pc_ct *ct)
 /* Whether the reporter can have seen the quoted packet. Only the client has seen the Service's
  * address, and only a pod or node that reaches itself has seen the reserved one.
  */
-static __always_inline bool pc_may_report(const struct __sk_buff *skb, const struct pc_ct *ct,
+static __always_inline bool pc_may_report(const struct pc_flow *flow, const struct pc_ct *ct,
 					  enum pc_reporter by, const struct pc_tuple *quoted)
 {
 	bool is_pre_nat = ct->state & PC_CT_PRE_NAT;
@@ -122,7 +122,7 @@ static __always_inline bool pc_may_report(const struct __sk_buff *skb, const str
 	if (!is_pre_nat && !pc_is_hairpin(&quoted->saddr, quoted->family))
 		return by != PC_BY_NODE;
 	if (by == PC_BY_POD)
-		return ct->src.ifindex == skb->ifindex;
+		return ct->src.ifindex == flow->device;
 	return !ct->src.ifindex && pc_is_routed(ct) == (by == PC_BY_NODE);
 }
 
@@ -155,5 +155,5 @@ static __always_inline bool pc_is_related(struct __sk_buff *skb, const struct pc
 	quoted->is_reply = found.back != found.ct->back;
 	quoted->is_external = !found.ct->src.ifindex && !pc_is_routed(found.ct);
 	quoted->node = pc_ct_node(found.ct);
-	return pc_ct_is_decided(found.ct) && pc_may_report(skb, found.ct, by, &quoted->tuple);
+	return pc_ct_is_decided(found.ct) && pc_may_report(flow, found.ct, by, &quoted->tuple);
 }

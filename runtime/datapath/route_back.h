@@ -10,7 +10,7 @@
 #include "route_map.h"
 
 /* From the pod behind this device, or at an uplink from outside this node. To the node. */
-__noinline int pc_route_sender(struct __sk_buff *skb, struct pc_flow *flow, bool by_pod)
+__noinline int pc_route_sender(struct pc_flow *flow, bool by_pod)
 {
 	int reason = PC_PASS;
 
@@ -18,7 +18,7 @@ __noinline int pc_route_sender(struct __sk_buff *skb, struct pc_flow *flow, bool
 		return PC_DROP_NO_ENDPOINT;
 	pc_endpoints_of(flow);
 	if (by_pod)
-		reason = pc_check_sender(skb, flow);
+		reason = pc_check_sender(flow);
 	else if (flow->src.ifindex || pc_is_own_node(flow->tuple.family, &flow->tuple.saddr))
 		return PC_DROP_SPOOFED_IP;
 	if (reason)
@@ -59,7 +59,7 @@ __noinline int pc_route_back(struct __sk_buff *skb, struct pc_flow *flow, bool b
 
 	if (!flow)
 		return pc_tc_action(PC_DROP_NODE_ANSWER);
-	reason = pc_route_sender(skb, flow, by_pod);
+	reason = pc_route_sender(flow, by_pod);
 	if (!reason && flow->packet.fragment)
 		reason = PC_DROP_NODE_ANSWER;
 	if (!reason && !pc_is_icmp_error(flow)) /* pc_error() has translated those */

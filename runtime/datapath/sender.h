@@ -4,6 +4,7 @@
  */
 #pragma once
 #include "ct.h"
+#include "device.h"
 #include "drops.h"
 #include "endpoints.h"
 #include <linux/if_ether.h>
@@ -11,31 +12,20 @@
 #define PC_ARP_ETHERNET 1 /* <linux/if_arp.h> would pull in the C library */
 
 /* For a packet from a pod, with its ends filled in. */
-static __always_inline enum drop_reason pc_check_sender(const struct __sk_buff *skb,
-							const struct pc_flow *flow)
+static __always_inline enum drop_reason pc_check_sender(const struct pc_flow *flow)
 {
-	if (flow->src.ifindex != skb->ifindex)
+	if (flow->src.ifindex != flow->device)
 		return PC_DROP_SPOOFED_IP;
 	return pc_mac_eq(flow->packet.smac, flow->src.mac) ? PC_PASS : PC_DROP_SPOOFED_MAC;
 }
 
 /* The same for a known connection, from its entry alone. */
-static __always_inline enum drop_reason pc_check_entry_sender(const struct __sk_buff *skb,
-							      const struct pc_flow *flow,
+static __always_inline enum drop_reason pc_check_entry_sender(const struct pc_flow *flow,
 							      const struct pc_ct_end *end)
 {
-	if (end->ifindex != skb->ifindex)
+	if (end->ifindex != flow->device)
 		return PC_DROP_SPOOFED_IP;
 	return pc_mac_eq(flow->packet.smac, end->mac) ? PC_PASS : PC_DROP_SPOOFED_MAC;
-}
-
-/* Forwarded to a pod: a local pod's address may come in by that pod's device only. */
-static __always_inline enum drop_reason pc_check_ingress_device(const struct __sk_buff *skb,
-								__u32 sender_ifindex)
-{
-	if (sender_ifindex && sender_ifindex != skb->ingress_ifindex)
-		return PC_DROP_SPOOFED_IP;
-	return PC_PASS;
 }
 
 /* ARP over Ethernet for IPv4: the only kind there is here. */
@@ -54,8 +44,8 @@ _Static_assert(sizeof(struct pc_arp) == 28, "as on the wire");
 static __always_inline enum drop_reason pc_check_arp_sender(struct __sk_buff *skb,
 							    const struct pc_flow *flow)
 {
-	__u32 ifindex = skb->ifindex;
-	struct pc_endpoint *pod = bpf_map_lookup_elem(&pc_if, &ifindex);
+	__u32 device = flow->device;
+	struct pc_endpoint *pod = bpf_map_lookup_elem(&pc_if, &device);
 	struct pc_addr6 sender = {};
 	struct pc_arp arp;
 
@@ -72,5 +62,5 @@ static __always_inline enum drop_reason pc_check_arp_sender(struct __sk_buff *sk
 	__builtin_memcpy(&sender.word[0], arp.sender_ip, sizeof(arp.sender_ip));
 	if (pc_addr_is_zero(&sender))
 		return PC_PASS;
-	return pc_has_address(ifindex, PC_IPV4, &sender) ? PC_PASS : PC_DROP_SPOOFED_ARP;
+	return pc_has_address(device, PC_IPV4, &sender) ? PC_PASS : PC_DROP_SPOOFED_ARP;
 }

@@ -77,12 +77,12 @@ pc_service_backend(const struct pc_flow *flow, const struct pc_frontend *fronten
 }
 
 /* A pod's spoofed packet is detected later, and must not be remembered. */
-static __always_inline bool pc_is_remembered(const struct __sk_buff *skb, struct pc_flow *flow)
+static __always_inline bool pc_is_remembered(struct pc_flow *flow)
 {
 	if (flow->client != PC_CLIENT_POD)
 		return true;
 	pc_endpoint_at(flow->tuple.family, &flow->tuple.saddr, &flow->src);
-	return flow->src.ifindex == skb->ifindex;
+	return flow->src.ifindex == flow->device;
 }
 
 /* Makes the tuple that of client and endpoint; flow->nat keeps the previous values. */
@@ -141,8 +141,7 @@ static __always_inline bool pc_service_rejects(const struct pc_frontend *fronten
 	       client != PC_CLIENT_FORWARDED;
 }
 
-static __always_inline int pc_service_picked(struct __sk_buff *skb, struct pc_flow *flow,
-					     __u32 state)
+static __always_inline int pc_service_picked(struct pc_flow *flow, __u32 state)
 {
 	const struct pc_frontend *frontend;
 	const struct pc_backend *backend;
@@ -165,7 +164,7 @@ static __always_inline int pc_service_picked(struct __sk_buff *skb, struct pc_fl
 	backend = pc_service_backend(flow, frontend, &pool, state);
 	if (!backend || !pc_backend_is_at(backend, &flow->tuple))
 		return PC_DROP_NO_BACKEND;
-	if (frontend->affinity && pc_is_remembered(skb, flow))
+	if (frontend->affinity && pc_is_remembered(flow))
 		pc_affine_note(flow, frontend, backend);
 	if (pc_is_at_itself(flow, backend))
 		return PC_PASS; /* the endpoint has the Service's address: no translation */
@@ -186,7 +185,7 @@ static __always_inline int pc_service_picked(struct __sk_buff *skb, struct pc_fl
  * otherwise makes the tuple that of client and endpoint. A separate function, so that the verifier
  * checks it once.
  */
-__noinline int pc_service_pick(struct __sk_buff *skb, struct pc_flow *flow, __u32 state)
+__noinline int pc_service_pick(struct pc_flow *flow, __u32 state)
 {
 	int reason;
 
@@ -194,7 +193,7 @@ __noinline int pc_service_pick(struct __sk_buff *skb, struct pc_flow *flow, __u3
 		return PC_DROP_NO_BACKEND;
 	if (flow->client == PC_CLIENT_POD)
 		flow->action.node = 0;
-	reason = pc_service_picked(skb, flow, state);
+	reason = pc_service_picked(flow, state);
 	if (flow->action.node)
 		pc_node_port_sent(flow);
 	return reason;

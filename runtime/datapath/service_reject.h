@@ -10,12 +10,12 @@
 #include "service_map.h"
 
 /* The packet's sender was not checked yet, as it has no connection. */
-__noinline int pc_reject_check_sender(struct __sk_buff *skb, struct pc_flow *flow)
+__noinline int pc_reject_check_sender(struct pc_flow *flow)
 {
 	if (!flow)
 		return PC_DROP_NO_ENDPOINT;
 	pc_endpoints_of(flow);
-	return pc_check_sender(skb, flow);
+	return pc_check_sender(flow);
 }
 
 /* Makes the frame the answer to its sender; returns `dropped` if there is no answer. */
@@ -33,14 +33,14 @@ __noinline int pc_reject_answer(struct __sk_buff *skb, const struct pc_flow *flo
 	answers->sent += 1;
 	if (flow->client == PC_CLIENT_NODE)
 		return pc_route_in(skb);
-	return flow->client == PC_CLIENT_POD ? pc_return(skb) : pc_return_external(skb, flow);
+	return flow->client == PC_CLIENT_POD ? pc_return(skb, flow) : pc_return_external(skb, flow);
 }
 
 /* The return value of a pod's hook for a packet of that pod. Answered or not, it counts as dropped.
  */
 static __always_inline int pc_service_reject(struct __sk_buff *skb, struct pc_flow *flow)
 {
-	enum drop_reason spoofed = pc_reject_check_sender(skb, flow);
+	enum drop_reason spoofed = pc_reject_check_sender(flow);
 
 	if (spoofed) {
 		flow->action.reason = spoofed;

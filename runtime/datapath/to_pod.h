@@ -14,6 +14,7 @@
 #include "own_node.h"
 #include "parse.h"
 #include "related.h"
+#include "slave.h"
 
 /* Generated on this node: it came in by no device. A node address alone is not enough. For IPv6
  * fragments neither is enough: ip6_fragment() loses the device that the packet came by, so any
@@ -24,9 +25,9 @@
 static __always_inline bool pc_is_from_node(const struct __sk_buff *skb, const struct pc_flow *flow,
 					    enum drop_reason parsed)
 {
-	if (skb->ingress_ifindex)
+	if (pc_came_in(skb, flow))
 		return false;
-	return skb->sk ||
+	return pc_is_at_slave(flow) || skb->sk ||
 	       !(flow->packet.fragment || (parsed && flow->packet.ethertype == ETH_P_IPV6));
 }
 
@@ -48,11 +49,10 @@ static __always_inline bool pc_node_opens(struct __sk_buff *skb, const struct pc
 /* The node continues a connection under another policy. Without the pod's present device and MAC in
  * the entry, replies of a pod that moved to another device would count as spoofed.
  */
-static __always_inline void pc_to_pod_node_again(const struct __sk_buff *skb, struct pc_flow *flow,
-						 struct pc_ct *ct)
+static __always_inline void pc_to_pod_node_again(struct pc_flow *flow, struct pc_ct *ct)
 {
 	pc_endpoints_of(flow);
-	if (flow->dst.ifindex == skb->ifindex && !pc_is_pod(&flow->src))
+	if (flow->dst.ifindex == flow->device && !pc_is_pod(&flow->src))
 		pc_ct_renew_node(ct, flow);
 }
 
@@ -93,14 +93,14 @@ static __always_inline int pc_to_pod_from_node(struct __sk_buff *skb, struct pc_
 	}
 	if (match.at.ct && pc_is_to_ask_again(&match, state)) {
 		pc_endpoints_of(flow);
-		if (flow->dst.ifindex == skb->ifindex && !pc_is_pod(&flow->src)) {
+		if (flow->dst.ifindex == flow->device && !pc_is_pod(&flow->src)) {
 			flow->action.entry_op = PC_ENTRY_RENEW;
 			return pc_ask_own_node(skb, flow, state);
 		}
 	}
 	if (match.at.ct) {
 		if (match.at.ct->state & PC_CT_NODE && !match.is_reply && !match.is_fresh)
-			pc_to_pod_node_again(skb, flow, match.at.ct);
+			pc_to_pod_node_again(flow, match.at.ct);
 		pc_ct_touch(&match.at, flow, match.is_reply);
 		return PC_PASS;
 	}
@@ -111,7 +111,7 @@ static __always_inline int pc_to_pod_from_node(struct __sk_buff *skb, struct pc_
 	if (!pc_node_opens(skb, flow))
 		return PC_PASS;
 	pc_endpoints_of(flow);
-	if (flow->dst.ifindex != skb->ifindex || pc_is_pod(&flow->src))
+	if (flow->dst.ifindex != flow->device || pc_is_pod(&flow->src))
 		return PC_PASS;
 	if (state & PC_STATE_OWN_NODE)
 		return pc_ask_own_node(skb, flow, state);
@@ -122,11 +122,11 @@ static __always_inline int pc_to_pod_from_node(struct __sk_buff *skb, struct pc_
 static __always_inline enum drop_reason pc_to_pod_known(struct __sk_buff *skb, struct pc_flow *flow,
 							const struct pc_ct_match *match)
 {
-	enum drop_reason reason = pc_check_ingress_device(skb, pc_ct_sender(match)->ifindex);
+	enum drop_reason reason = pc_check_ingress_device(skb, flow, pc_ct_sender(match)->ifindex);
 
 	if (reason)
 		return reason;
-	if (pc_ct_receiver(match)->ifindex != skb->ifindex)
+	if (pc_ct_receiver(match)->ifindex != flow->device)
 		return PC_DROP_NOT_FOR_POD;
 	pc_forward_seen(skb, flow, match);
 	pc_ct_touch(&match->at, flow, match->is_reply);
@@ -144,7 +144,7 @@ static __always_inline int pc_to_pod_forwarded(struct __sk_buff *skb, struct pc_
 
 	if (flow->packet.fragment == PC_FRAG_FIRST && pc_first_reassembles(flow) &&
 	    !flow->src.ifindex)
-		return flow->dst.ifindex == skb->ifindex ? PC_STEP_REASSEMBLE : PC_DROP_NOT_FOR_POD;
+		return flow->dst.ifindex == flow->device ? PC_STEP_REASSEMBLE : PC_DROP_NOT_FOR_POD;
 	if (flow->packet.fragment != PC_FRAG_LATER &&
 	    !(state & PC_STATE_SERVICES && pc_is_icmp_error(flow)))
 		match = pc_ct_find(flow);
@@ -165,10 +165,10 @@ static __always_inline int pc_to_pod_forwarded(struct __sk_buff *skb, struct pc_
 	if (match.at.ct && match.is_fresh)
 		return pc_to_pod_known(skb, flow, &match);
 	pc_endpoints_of(flow);
-	reason = pc_check_ingress_device(skb, flow->src.ifindex);
+	reason = pc_check_ingress_device(skb, flow, flow->src.ifindex);
 	if (reason)
 		return reason;
-	if (flow->dst.ifindex != skb->ifindex)
+	if (flow->dst.ifindex != flow->device)
 		return PC_DROP_NOT_FOR_POD;
 	if (flow->packet.fragment == PC_FRAG_LATER)
 		return pc_nat_follow(skb, flow, true);
@@ -186,16 +186,29 @@ static __always_inline int pc_to_pod_forwarded(struct __sk_buff *skb, struct pc_
 	return was_node ? pc_ask_policy(skb, state) : pc_ask_new(skb, flow, state);
 }
 
-static __always_inline int pc_to_pod_frame(struct __sk_buff *skb, struct pc_flow *flow)
+/* `slave` is the device of an ipvlan slave, and `stamp` its packet's; 0: the hook is at the pod's
+ * host-side device.
+ */
+static __always_inline int pc_to_pod_frame(struct __sk_buff *skb, struct pc_flow *flow, __u32 slave,
+					   __u32 stamp)
 {
-	enum drop_reason reason = pc_parse(skb, flow);
-	bool from_node = pc_is_from_node(skb, flow, reason);
+	enum drop_reason reason = pc_parse(skb, flow), unchecked;
+	bool from_node;
 	__u32 state;
 
+	if (slave) {
+		flow->device = slave;
+		flow->stamp = stamp;
+		unchecked = pc_check_arrival(flow);
+		if (unchecked)
+			return unchecked;
+	}
+	from_node = pc_is_from_node(skb, flow, reason);
 	if (reason)
 		return from_node ? PC_PASS : reason;
 	if (flow->packet.ethertype == ETH_P_ARP ||
-	    (from_node && (pc_is_nd(flow) || pc_is_mld(flow))) || pc_is_heard_on_link(flow))
+	    (from_node && (pc_is_nd(flow) || pc_is_mld(flow))) || pc_is_heard_on_link(flow) ||
+	    (slave && pc_is_nd(flow)))
 		return PC_PASS;
 	state = pc_generation(flow);
 	if (from_node)

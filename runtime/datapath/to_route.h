@@ -38,7 +38,7 @@ __noinline int pc_route_new(struct __sk_buff *skb, struct pc_flow *flow, __u32 s
 
 	if (!flow)
 		return PC_DROP_NO_BACKEND;
-	reason = pc_service_pick(skb, flow, state);
+	reason = pc_service_pick(flow, state);
 	if (reason)
 		return reason;
 	if (!flow->nat.backend)
@@ -103,6 +103,8 @@ __noinline int pc_route_device(struct __sk_buff *skb, struct pc_flow *flow)
 	if (!flow || !external)
 		return PC_DROP_NO_ROUTE;
 	device = flow->dst.ifindex;
+	if (device & PC_SLAVE)
+		return PC_DROP_NO_ROUTE;
 	if (!device) {
 		device = pc_device_to(skb, flow, false);
 		if (!pc_is_uplink(external, device))

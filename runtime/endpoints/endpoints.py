@@ -37,6 +37,7 @@ _OPTIONAL = (
     "node",
     "hostNetwork",
     "bypass",
+    "netns",
 )
 
 
@@ -54,7 +55,8 @@ class EndpointRecord:
     """A pod, with all attributes that a policy can match.
 
     `addresses` is keyed by family, 4 or 6. `interface` (the host's side) and `mac` (the pod's own) are
-    None for pods of other nodes and for pods in the host's network.
+    None for pods of other nodes and for pods in the host's network. A pod on an ipvlan slave has `slave`
+    instead of a host's side, and NETNS:DEVICE as `interface`.
     """
 
     namespace: str
@@ -72,6 +74,8 @@ class EndpointRecord:
     node_labels: dict[str, str] = field(default_factory=dict)
     may_bypass: bool = True
     """Whether its TCP data may bypass the stack (`node load --bypass`)."""
+    slave: tuple[Path, str] | None = None
+    """The file of the pod's network namespace, and the name of the device in it."""
 
     @property
     def is_local(self) -> bool:
@@ -165,6 +169,9 @@ def _endpoint(
 ) -> EndpointRecord:
     fields = place.fields(_REQUIRED, _OPTIONAL)
     interface = _interface(fields["interface"]) if "interface" in fields else None
+    slave = _slave(place, fields["netns"], interface) if "netns" in fields else None
+    if slave:
+        interface = f"{slave[0]}:{slave[1]}"
     default_node = this_node if interface else ""
     record = EndpointRecord(
         namespace=fields["namespace"].text(),
@@ -184,6 +191,7 @@ def _endpoint(
         if "serviceAccountLabels" in fields
         else {},
         may_bypass=fields["bypass"].flag() if "bypass" in fields else True,
+        slave=slave,
     )
     record = replace(record, node_labels=labels_of.get(record.node, {}))
     _check_place(place, record, this_node)
@@ -213,6 +221,15 @@ def _interface(value: JsonValue) -> str:
     if not _INTERFACE.fullmatch(name) or name in (".", ".."):
         value.fail(f"expected the name of a network device (at most 15 characters), found {name!r}")
     return name
+
+
+def _slave(place: JsonValue, netns: JsonValue, interface: str | None) -> tuple[Path, str]:
+    path = Path(netns.text())
+    if not path.is_absolute():
+        netns.fail(f"expected the absolute path of a network namespace, found {netns.raw!r}")
+    if interface is None:
+        place.fail("has a `netns`, so it also needs the `interface` in that network namespace")
+    return path, interface
 
 
 def _mac(value: JsonValue) -> str:

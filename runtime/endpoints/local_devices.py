@@ -37,7 +37,7 @@ def local_devices(
     """
     found: dict[str, int] = {}
     for record in records:
-        if record.interface is None:
+        if record.interface is None or record.slave is not None:
             continue
         try:
             found[record.interface] = socket.if_nametoindex(record.interface)
@@ -48,8 +48,7 @@ def local_devices(
             raise InputError(
                 f"the pod {record} has the interface {record.interface}, which does not exist here",
                 "name the node's side of the pod's device, and run in the host's network namespace; "
-                "for a device without such a side (ipvlan, macvlan) leave out `interface`, `mac` and "
-                "`node`: its own policies are then not enforced; " + SKIP_HINT,
+                "for an ipvlan device, which has no such side, also give `netns`; " + SKIP_HINT,
             ) from error
     return found
 

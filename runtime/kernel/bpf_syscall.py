@@ -41,6 +41,7 @@ LINK_DETACH = 34
 ATTACH_TRACE_ITER = 28
 ATTACH_TCX_INGRESS = 46
 ATTACH_TCX_EGRESS = 47
+_BEFORE = 1 << 3  # BPF_F_BEFORE: without another program, before all
 ATTACH_XDP = 37
 ATTACH_NETKIT_PRIMARY = 54
 ATTACH_NETKIT_PEER = 55
@@ -315,9 +316,10 @@ def link_info(fd: int) -> LinkInfo:
     return LinkInfo(ident, prog_id, ifindex, attach_type)
 
 
-def link_create_tcx(prog: int, ifindex: int, attach_type: int) -> Fd:
-    """Attach behind all programs that are already there."""
-    attr = struct.pack("=IIIIIIQ32x", prog, ifindex, attach_type, 0, 0, 0, 0)
+def link_create_tcx(prog: int, ifindex: int, attach_type: int, *, is_first: bool = False) -> Fd:
+    """Attach behind all programs that are already there, or before them."""
+    flags = _BEFORE if is_first else 0
+    attr = struct.pack("=IIIIIIQ32x", prog, ifindex, attach_type, flags, 0, 0, 0)
     return Fd(bpf(LINK_CREATE, attr))
 
 

@@ -71,6 +71,7 @@ def library() -> Any:
         ("bpf_map__fd", ctypes.c_int, (pointer,)),
         ("bpf_map__name", text, (pointer,)),
         ("bpf_map__pin_path", text, (pointer,)),
+        ("bpf_map__initial_value", pointer, (pointer, ctypes.POINTER(ctypes.c_size_t))),
         ("bpf_program__fd", ctypes.c_int, (pointer,)),
         ("bpf_program__set_autoload", ctypes.c_int, (pointer, ctypes.c_bool)),
         ("libbpf_set_print", pointer, (_PRINT,)),
@@ -119,6 +120,18 @@ class Object:
             program = self._lib.bpf_object__find_program_by_name(self._object, name.encode())
             if program:
                 self._lib.bpf_program__set_autoload(program, False)
+
+    def set_constants(self, section: str, values: bytes) -> None:
+        """Set the constants in a section of their own, `.rodata.NAME`. Before `load`."""
+        at = self._lib.bpf_object__find_map_by_name(self._object, section.encode())
+        size = ctypes.c_size_t()
+        data = self._lib.bpf_map__initial_value(at, ctypes.byref(size)) if at else None
+        if not data or size.value != len(values):
+            raise HostError(
+                f"{self._path.name} has no {section} of {len(values)} bytes",
+                "compile the bundle again",
+            )
+        ctypes.memmove(data, values, len(values))
 
     def program_fd(self, name: str) -> int:
         """The program's descriptor, valid as long as the object."""

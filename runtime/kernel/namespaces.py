@@ -78,7 +78,7 @@ def cookies_of(ids: Iterable[int]) -> dict[int, int]:
     wanted, found = set(ids), {}
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW) as opened:
         for namespace in all_open() if wanted else ():
-            number = _id_of(opened, namespace)
+            number = id_of(opened, namespace)
             if number in wanted and (inside := _cookie_in(namespace)):
                 found[number] = inside
             if len(found) == len(wanted):
@@ -109,7 +109,7 @@ def _cookie_in(namespace: int) -> int:
         return 0
 
 
-def _id_of(opened: socket.socket, namespace: int) -> int:
+def id_of(opened: socket.socket, namespace: int) -> int:
     """The id that this network namespace has for another one; negative: none."""
     body = _FAMILY.pack(0) + netlink.packed({_FD: _NUMBER.pack(namespace)})
     (answer,) = netlink.asked(opened, _GET_ID, body, 0)

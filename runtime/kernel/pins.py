@@ -6,6 +6,7 @@
     ROOT/links/IFINDEX-NAME     tcx links, one a device and hook
     ROOT/xdp/IFINDEX            links of XDP, one an uplink
     ROOT/netkit/IFINDEX-SIDE    links of netkit, two a device of a pod
+    ROOT/slaves/DEVICE-WAY      tcx links at ipvlan slaves and their parents
     ROOT/sockets/EPOCH/NAME     links of a cgroup, one for each hook of the node's own sockets
     ROOT/generations/EPOCH/NAME the program and the maps of one generation
 
@@ -21,7 +22,7 @@ from pathlib import Path
 from policyc.runtime.errors import HostError
 
 DEFAULT_ROOT = Path("/sys/fs/bpf/policyc")
-_FOLDERS = ("sockets", "xdp", "netkit", "links", "hooks", "generations", "maps")
+_FOLDERS = ("sockets", "xdp", "netkit", "slaves", "links", "hooks", "generations", "maps")
 _BPF_FS_MAGIC = 0xCAFE4A11
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -52,6 +53,11 @@ class Pins:
     def netkit(self) -> Path:
         """The folder of the links of netkit."""
         return self.root / "netkit"
+
+    @property
+    def slaves(self) -> Path:
+        """The folder of the links at ipvlan slaves and their parents."""
+        return self.root / "slaves"
 
     def map(self, name: str) -> Path:
         """A shared map."""

@@ -77,12 +77,16 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class LabPod:
-    """A pod of the lab: `interface` is the node's side of its pair, `mac` the pod's own."""
+    """A pod of the lab: `interface` is the node's side of its pair, `mac` the pod's own.
+
+    With `has_slave`, `interface` is an ipvlan slave in its namespace.
+    """
 
     endpoint: LabEndpoint
     namespace: Path
     interface: str
     mac: str
+    has_slave: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +177,9 @@ class Lab:
         short = [f"pod{number}" for number in range(1, len(self._endpoints) + 1)]
         paths = namespaces.create_namespaces(suffix, ["node", "external", *short])
         pods = tuple(
-            LabPod(endpoint, paths[name], name, self._mac(0, number))
+            LabPod(endpoint, paths[name], wiring.LEAF_INTERFACE, _mac(2, 1), has_slave=True)
+            if self._pair == "ipvlan"
+            else LabPod(endpoint, paths[name], name, self._mac(0, number))
             for number, (name, endpoint) in enumerate(zip(short, self._endpoints, strict=True), 1)
         )
         self.node = LabNode(
@@ -182,7 +188,10 @@ class Lab:
         )  # fmt: skip
         leaves = [
             wiring.Leaf(
-                *(pod.namespace, pod.interface, self._mac(1, number), pod.mac),
+                pod.namespace,
+                wiring.NODE_SLAVE if pod.has_slave else pod.interface,
+                _mac(3, 1) if pod.has_slave else self._mac(1, number),
+                pod.mac,
                 *(_held(pod.endpoint), self._pair),
             )
             for number, pod in enumerate(pods, 1)
@@ -226,6 +235,8 @@ def _record(
             "interface": pod.interface,
             "mac": pod.mac,
         }
+        if pod.has_slave:
+            record["netns"] = str(pod.namespace)
         record.setdefault("node", node)
         record.setdefault("hostNetwork", False)
     return record

@@ -138,6 +138,8 @@ async def _observe(sockets: "_Sockets", probe: Probe, waits: tuple[float, ...]) 
     except TimeoutError:
         return Observation(Outcome.DENIED)
     except OSError as error:
+        if error.errno == errno.ENOBUFS:  # dropped at the sender's own device, as by a hook there
+            return Observation(Outcome.DENIED)
         outcome = Outcome.REFUSED if error.errno in _REFUSALS else Outcome.ERROR
         return Observation(outcome, os.strerror(error.errno) if error.errno else str(error))
     return Observation(Outcome.ALLOWED)

@@ -6,6 +6,9 @@ Every leaf (a pod, or the external clients) hangs on the node by one pair, as mo
     leaf    its addresses as /32 and /128 on eth0, default routes by 169.254.1.1 and fe80::1
     node    fe80::1 on its side of the pair, a route to each address of the leaf
 
+Pods of the kind ipvlan hang on the uplink instead, and so does the node, by a slave of its own that has
+its addresses. Their gateway is the external host.
+
 All neighbours are permanent, and nothing is autoconfigured. So a probe's first packet never waits for
 ARP, neighbour discovery or duplicate address detection, and a quiet lab stays quiet.
 """
@@ -53,14 +56,19 @@ _ROUTER = {
 }
 
 Address = IPv4Address | IPv6Address
-Pair = Literal["veth", "netkit", "netkit-l3"]
-"""The kind of a pair. netkit-l3 has no MAC addresses."""
+Pair = Literal["veth", "netkit", "netkit-l3", "ipvlan"]
+"""The kind of a pair. netkit-l3 has no MAC addresses; ipvlan is no pair."""
+NODE_SLAVE = "node0"
+"""The node's own ipvlan slave."""
 NO_MAC = "00:00:00:00:00:00"
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A namespace on the node: the pair's name on the node, both MAC addresses, its addresses."""
+    """A namespace on the node: the pair's name on the node, both MAC addresses, its addresses.
+
+    With ipvlan `interface` is the node's own slave, and `interface_mac` the gateway's.
+    """
 
     namespace: Path
     interface: str
@@ -82,15 +90,23 @@ def wire(
     _write_sysctls(_QUIET | _ROUTER)
     with IPRoute() as netlink:
         _set_up(netlink, "lo")
+        slaves = [leaf for leaf in leaves if leaf.pair == "ipvlan"]
         for leaf in leaves:
-            _add_pair(netlink, leaf)
-        index = _index(netlink, uplink)
+            if leaf not in slaves:
+                _add_pair(netlink, leaf)
+        for leaf in slaves:
+            with leaf.namespace.open("rb") as file:
+                _add_slave(netlink, uplink, LEAF_INTERFACE, net_ns_fd=file.fileno())
+        if slaves:
+            _add_slave(netlink, uplink, NODE_SLAVE)
+            _set_up(netlink, NODE_SLAVE)
+        index = _index(netlink, NODE_SLAVE if slaves else uplink)
         for address in node_addresses:
             _add_address(netlink, index, address)
         for leaf in leaves:
             _route_to_leaf(netlink, leaf, node_addresses)
     for leaf in leaves:
-        _furnish_leaf(leaf)
+        _furnish_leaf(leaf, node_addresses)
 
 
 def _write_sysctls(values: dict[str, str]) -> None:
@@ -118,9 +134,17 @@ def _add_pair(netlink: IPRoute, leaf: Leaf) -> None:
     _set_up(netlink, leaf.interface)
 
 
+def _add_slave(netlink: IPRoute, parent: str, name: str, **more: int) -> None:
+    """An ipvlan slave in mode L2, with flag bridge."""
+    netlink.link(
+        "add", ifname=name, kind="ipvlan", link=_index(netlink, parent), ipvlan_mode=0, **more
+    )
+
+
 def _route_to_leaf(netlink: IPRoute, leaf: Leaf, node_addresses: Sequence[Address]) -> None:
     index = _index(netlink, leaf.interface)
-    _add_address(netlink, index, IPv6Address(GATEWAY6))
+    if leaf.pair != "ipvlan":
+        _add_address(netlink, index, IPv6Address(GATEWAY6))
     for address in leaf.addresses:
         _add_neighbour(netlink, index, address, leaf.mac)
         own = next((a for a in node_addresses if a.version == address.version), None)
@@ -135,7 +159,7 @@ def _route_to_leaf(netlink: IPRoute, leaf: Leaf, node_addresses: Sequence[Addres
         )
 
 
-def _furnish_leaf(leaf: Leaf) -> None:
+def _furnish_leaf(leaf: Leaf, node_addresses: Sequence[Address]) -> None:
     with leaf.namespace.open("rb") as file:
         enter(file.fileno())
     with IPRoute() as netlink:
@@ -147,6 +171,9 @@ def _furnish_leaf(leaf: Leaf) -> None:
             _add_address(netlink, index, address)
         for version in sorted({address.version for address in leaf.addresses}):
             _add_default_route(netlink, index, version, leaf.interface_mac)
+        for address in node_addresses if leaf.pair == "ipvlan" else ():
+            _add_neighbour(netlink, index, address, leaf.mac)
+            _add_route(netlink, index, address)
 
 
 def _of_interface(name: str) -> dict[str, str]:
@@ -162,12 +189,23 @@ def _of_interface(name: str) -> dict[str, str]:
 def _add_default_route(netlink: IPRoute, index: int, version: int, gateway_mac: str) -> None:
     if version == 4:
         gateway: Address = IPv4Address(GATEWAY4)
-        netlink.route("add", dst=f"{gateway}/32", oif=index, scope=_SCOPE_LINK)
+        _add_route(netlink, index, gateway)
     else:
         gateway = IPv6Address(GATEWAY6)
     _add_neighbour(netlink, index, gateway, gateway_mac)
     everything = "0.0.0.0/0" if version == 4 else "::/0"
     netlink.route("add", family=_family(gateway), dst=everything, gateway=str(gateway), oif=index)
+
+
+def _add_route(netlink: IPRoute, index: int, address: Address) -> None:
+    """The address is on the link."""
+    netlink.route(
+        "add",
+        family=_family(address),
+        dst=f"{address}/{address.max_prefixlen}",
+        oif=index,
+        scope=_SCOPE_LINK if address.version == 4 else 0,
+    )
 
 
 def _add_neighbour(netlink: IPRoute, index: int, address: Address, mac: str) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the resources of one load, or of one unload, share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from policyc.runtime.attach import leftovers
@@ -9,6 +9,7 @@ from policyc.runtime.attach.denied_devices import Patterns
 from policyc.runtime.bundle.bundle import Bundle
 from policyc.runtime.endpoints.endpoints import EndpointsFile
 from policyc.runtime.endpoints.placement import Placer
+from policyc.runtime.endpoints.slaves import Slave
 from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.load.request import LoadRequest
 from policyc.runtime.policy.host_policy import HostPolicy
@@ -46,6 +47,10 @@ class Context:
     """How hooks are attached to devices: `tcx` or `clsact`."""
     devices: dict[str, int]
     """Ifindexes of the node's pods, by name."""
+    slaves: Mapping[str, Slave]
+    """Pods' ipvlan slaves, by name."""
+    slave_numbers: Mapping[str, int]
+    """What the hooks know slaves by, by name."""
     uplinks: dict[str, int]
     fast_path_devices: frozenset[int]
     """Devices whose pods take the fast path."""
@@ -60,6 +65,11 @@ class Context:
     external_cidrs: tuple[str, ...]
     warn: Warn
     note: Warn
+
+    @property
+    def pod_devices(self) -> dict[str, int]:
+        """What the hooks know pods' devices by: ifindexes, and numbers of slaves."""
+        return {**self.devices, **self.slave_numbers}
 
     @property
     def request(self) -> LoadRequest:

@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 
 from policyc.runtime import switch
 from policyc.runtime.attach import attach, leftovers
+from policyc.runtime.attach import slaves as slave_links
 from policyc.runtime.attach.denied_devices import Patterns
 from policyc.runtime.bundle.bundle import HOOKS_OBJECT
 from policyc.runtime.devices import uplinks
 from policyc.runtime.endpoints import forwarding
+from policyc.runtime.endpoints import slaves as pod_slaves
 from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.load.context import Context, Given, PlacerFactory, Removal
 from policyc.runtime.load.resources.attached import DeviceHooks, Netkit, SocketHooks, Xdp
@@ -25,13 +27,14 @@ from policyc.runtime.load.resources.own_devices import Reassembly, ServiceRoute,
 from policyc.runtime.load.resources.programs import Folders, Hooks, PolicyProgram, Record
 from policyc.runtime.load.resources.resource import Resource, Resources, Transaction
 from policyc.runtime.load.resources.services import Services
+from policyc.runtime.load.resources.slaves import Slaves
 from policyc.runtime.snat.snat import Masquerading
 from policyc.runtime.state import Generation, LoadedHost, StateDir, Warn
 from policyc.runtime.undo import Undo
 
 RESOURCES: tuple[type[Resource], ...] = (
     Folders, Hooks, PolicyProgram, FailsafePorts, GracePeriod, Snat, ClusterNodes, Endpoints,
-    Bypassing, DeviceHooks, Netkit, SocketHooks, Xdp, Tunnel, Reassembly, ServiceRoute,
+    Bypassing, DeviceHooks, Netkit, Slaves, SocketHooks, Xdp, Tunnel, Reassembly, ServiceRoute,
     Record, Services,
 )  # fmt: skip
 """Every resource, in the order of a load; sweeps and unloads go in reverse."""
@@ -146,6 +149,8 @@ def context_of(
     before = state.remembered(before_word.epoch, warn)
     at_uplinks = uplinks.find(request.uplinks, devices)
     external = request.external_cidrs
+    pods = given.file.endpoints
+    slaves = pod_slaves.found(request.endpoints, pods, at_uplinks, request.missing, warn)
 
     def kept(asked: Patterns | None, name: str, option: str) -> Patterns:
         """What the option says, else what it said before."""
@@ -162,6 +167,8 @@ def context_of(
         state=state,
         attach_kind=attach.kind_for(request.mode),
         devices=dict(devices),
+        slaves=slaves,
+        slave_numbers=slave_links.numbered(pins, slaves.values()),
         uplinks=at_uplinks,
         fast_path_devices=forwarding.with_peers(devices.values(), request.forwarding),
         snat=Masquerading(pins, request.masquerade, at_uplinks, given.file.own_addresses),

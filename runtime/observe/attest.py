@@ -26,6 +26,7 @@ from policyc.runtime.attach import (
     hook_programs,
     netkit,
     network,
+    slaves,
     tcx,
 )
 from policyc.runtime.bundle.bundle import (
@@ -39,6 +40,7 @@ from policyc.runtime.endpoints import (
     forwarding,
     pod_devices,
 )
+from policyc.runtime.endpoints import slaves as pod_slaves
 from policyc.runtime.endpoints.endpoints import (
     EndpointsFile,
     read_endpoints,
@@ -64,6 +66,7 @@ from policyc.runtime.observe.attested_maps import (
     images_of,
 )
 from policyc.runtime.observe.attested_programs import POLICY_PROGRAM, Programs
+from policyc.runtime.observe.attested_slaves import slave_faults
 from policyc.runtime.observe.attested_sockets import socket_faults
 from policyc.runtime.policy import (
     host_policy,
@@ -71,7 +74,7 @@ from policyc.runtime.policy import (
 )
 from policyc.runtime.policy.tables import PolicyTables
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
-from policyc.runtime.state import Attachment, Generation, LoadedEndpoint, StateDir
+from policyc.runtime.state import Attachment, Generation, LoadedEndpoint, StateDir, unheard
 
 SCHEMA = "policyc.dev/attest-result/v1"
 MOST_FAULTS = 20
@@ -152,7 +155,7 @@ def attest(
                 f"there is no record of the load in force (epoch {word.epoch})",
                 "load again: only that record holds the ids of endpoints",
             )
-        parts = tuple(_Live(where, bundle, file, generation, word).parts())
+        parts = tuple(_Live(where, bundle, (endpoints_path, file), generation, word).parts())
         return Attested(str(bundle_path), bundle.digest, word.epoch, parts, LEFT_OUT)
 
 
@@ -163,15 +166,21 @@ class _Live:
         self,
         pins: Pins,
         bundle: Bundle,
-        file: EndpointsFile,
+        source: tuple[Path, EndpointsFile],
         generation: Generation,
         word: switch.Word,
     ) -> None:
+        path, file = source
         self.pins, self.bundle, self.file, self.generation = pins, bundle, file, generation
         self.word = word
         known_missing = {each.title for each in generation.endpoints if each.is_missing}
-        sought = (each for each in file.endpoints if str(each) not in known_missing)
+        sought = [each for each in file.endpoints if str(each) not in known_missing]
         self.devices = local_devices(sought)
+        at_uplinks = {
+            at.interface: at.ifindex for at in generation.attachments if at.role == "uplink"
+        }
+        found = pod_slaves.found(path, sought, at_uplinks, "refuse", unheard)
+        self.slaves = slaves.numbered(pins, found.values())
         self.programs = Programs(pins, bundle, generation)
 
     def parts(self) -> Iterator[AttestedPart]:
@@ -250,7 +259,8 @@ class _Live:
             compared += 1
             where = f"{name} (netkit {side})"
             faults += self.programs.differences(ident, netkit.PROGRAM, where)
-        return compared, faults
+        at_slaves, wrong = slave_faults(self.pins, self.bundle, self.generation)
+        return compared + at_slaves, faults + wrong
 
     def _attached(self, at: Attachment, hook: attach.Hook) -> Iterator[str]:
         ident = attach.attached_program(self.pins, at, hook)
@@ -276,7 +286,7 @@ class _Live:
         peers = forwarding.with_peers(self.devices.values(), _forwarding(self.generation))
         roster = Roster(
             self.file.endpoints,
-            self.devices,
+            {**self.devices, **self.slaves},
             self.file.nodes if tables.reads_nodes else (),
             self.file.node,
             peers,

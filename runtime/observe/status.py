@@ -16,6 +16,7 @@ from policyc.runtime.attach import (
     leftovers,
     netkit,
     network,
+    slaves,
     socket_hooks,
     tcx,
     xdp,
@@ -289,11 +290,25 @@ def _programs(
             info = bpf_syscall.prog_info(fd)
         sides = tuple(f"{device} (netkit {side})" for device, side, _ in at_netkit)
         found.append(ProgramStatus(netkit.PROGRAM, info.id, info.tag, sides))
+    found += _at_slaves(where, generation)
     for device, ident in xdp.attached(where).items():
         with bpf_syscall.prog_by_id(ident) as fd:
             info = bpf_syscall.prog_info(fd)
         found.append(ProgramStatus(xdp.PROGRAM, info.id, info.tag, (f"{device} (xdp)",)))
+    missing += slaves.unhooked(where, generation)
     return tuple(found), (*missing, *_open(where, generation))
+
+
+def _at_slaves(where: Pins, generation: Generation) -> Iterator[ProgramStatus]:
+    """Programs at ipvlan slaves and their parents; each device has some of its own, with one tag."""
+    found: dict[str, list[tuple[str, int]]] = {}
+    for at, way, ident in slaves.attached(where):
+        name = slaves.name_of(at, generation)
+        found.setdefault(at.program(way), []).append((f"{name} (tcx)", ident))
+    for program, places in found.items():
+        with bpf_syscall.prog_by_id(places[0][1]) as fd:
+            info = bpf_syscall.prog_info(fd)
+        yield ProgramStatus(program, info.id, info.tag, tuple(name for name, _ in places))
 
 
 def _socket_pods(where: Pins, generation: Generation) -> int | None:

@@ -42,8 +42,13 @@ HOOKS = (
     "pc_from_reasm",
     "pc_to_route",
     "pc_netkit",
+    "pc_from_slave",
+    "pc_to_slave",
 )
 XDP_PROGRAMS = ("pc_xdp_from",)
+SLAVE_PROGRAMS = tuple(
+    f"pc_{where}_{way}" for where in ("slave", "parent", "node") for way in ("out", "in")
+)
 SOCKET_HOOKS = tuple(
     f"pc_{kind}{family}"
     for kind in ("connect", "sendmsg", "recvmsg", "getpeer")
@@ -289,6 +294,7 @@ def _manifest(
             *({"name": name, "object": "sockets.bpf.o"} for name in SOCKET_HOOKS),
             *({"name": name, "object": "bypass.bpf.o"} for name in BYPASS_PROGRAMS),
             *({"name": name, "object": "xdp.bpf.o"} for name in XDP_PROGRAMS),
+            *({"name": name, "object": "slaves.bpf.o"} for name in SLAVE_PROGRAMS),
             {"name": POLICY_PROGRAM, "object": POLICY_OBJECT},
             *({"name": name, "object": POLICY_OBJECT} for name in socket_programs(emitted)),
         ],

@@ -19,7 +19,8 @@ if TYPE_CHECKING:  # the command line needs targets before it knows whether anyt
     from policyc.ir.viewed import Verdicts
 
 HOOKS, SOCKETS, BYPASS, XDP = "hooks.bpf.o", "sockets.bpf.o", "bypass.bpf.o", "xdp.bpf.o"
-NODE_OBJECTS = (HOOKS, SOCKETS, BYPASS, XDP)
+SLAVES = "slaves.bpf.o"
+NODE_OBJECTS = (HOOKS, SOCKETS, BYPASS, XDP, SLAVES)
 """The objects that are the same for every policy."""
 
 

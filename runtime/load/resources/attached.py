@@ -59,7 +59,7 @@ class DeviceHooks(Resource):
                 del self.context.devices[attachment.interface]
             if attachment.role in owners:
                 owners[attachment.role].start(attachment, work)
-        return without_missing(generation, self.context.devices, self.context.warn)
+        return without_missing(generation, self.context.pod_devices, self.context.warn)
 
     def attach_to_others(self, generation: Generation, work: Transaction) -> Generation:
         """Attach to devices without an endpoint, until no new ones appear. The generation with them."""

@@ -45,7 +45,7 @@ class Endpoints(Resource):
         at, file, policy = self.context, self.context.given.file, self.context.given.host_policy
         return Roster(
             file.endpoints,
-            at.devices,
+            at.pod_devices,
             file.nodes if self.tables.reads_nodes else (),
             file.node,
             at.fast_path_devices,

@@ -26,7 +26,8 @@ SPDX = "/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */"
 AT_THE_END = "policy_run.h", "policy_connect.h", "policy_bypass.h"
 """They stand at the end of the generated file."""
 OBJECTS = [
-    DATAPATH / name for name in ("hooks.bpf.c", "sockets.bpf.c", "bypass.bpf.c", "xdp.bpf.c")
+    DATAPATH / name
+    for name in ("hooks.bpf.c", "sockets.bpf.c", "bypass.bpf.c", "xdp.bpf.c", "slaves.bpf.c")
 ]
 
 

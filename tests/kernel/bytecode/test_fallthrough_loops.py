@@ -56,7 +56,9 @@ def found_in(data: bytes) -> list[tuple[str, int, int]]:
     ]
 
 
-@pytest.mark.parametrize("name", ["hooks.bpf.o", "sockets.bpf.o", "bypass.bpf.o", "xdp.bpf.o"])
+@pytest.mark.parametrize(
+    "name", ["hooks.bpf.o", "sockets.bpf.o", "bypass.bpf.o", "xdp.bpf.o", "slaves.bpf.o"]
+)
 def test_no_loop_of_the_hooks_is_entered_by_fall_through(name: str) -> None:
     assert found_in(prebuilt(name)) == []
 

@@ -80,7 +80,9 @@ def depths_of(data: bytes) -> Mapping[str, tuple[int, tuple[str, ...]]]:
     return {name: chain(link_program(read, name, layouts), name) for name in read.entries}
 
 
-@pytest.mark.parametrize("name", ["hooks.bpf.o", "sockets.bpf.o", "bypass.bpf.o", "xdp.bpf.o"])
+@pytest.mark.parametrize(
+    "name", ["hooks.bpf.o", "sockets.bpf.o", "bypass.bpf.o", "xdp.bpf.o", "slaves.bpf.o"]
+)
 def test_hooks_fit_into_the_stack(name: str) -> None:
     for entry, (size, names) in depths_of(prebuilt(name)).items():
         assert size <= MOST and len(names) <= MOST_FRAMES, f"{entry}: {size} by {names}"

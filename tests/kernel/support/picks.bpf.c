@@ -32,7 +32,7 @@ TABLE(k_answers, QUERIES, struct answer);
 TABLE(k_at, 1, __u64);
 
 SEC("tc")
-int k_pick(struct __sk_buff *skb)
+int k_pick(struct __sk_buff *skb __attribute__((unused)))
 {
 	struct pc_flow *flow = pc_flow_scratch();
 	struct answer *answer;
@@ -52,7 +52,7 @@ int k_pick(struct __sk_buff *skb)
 	flow->tuple = query->t;
 	flow->packet.is_opening = 1;
 	flow->client = query->client;
-	answer->reason = pc_service_pick(skb, flow, pc_generation(flow));
+	answer->reason = pc_service_pick(flow, pc_generation(flow));
 	answer->row = flow->nat.backend;
 	answer->backend = flow->tuple.daddr;
 	return 0;

@@ -55,6 +55,21 @@ def test_a_valid_endpoints_file_is_read(tmp_path: Path) -> None:
     assert str(web) == "shop/web-0"
 
 
+def test_with_a_netns_the_interface_is_a_device_in_it(tmp_path: Path) -> None:
+    entry = {**WEB, "netns": "/run/netns/a", "interface": "eth0"}
+    (web,) = read_endpoints(_file(tmp_path, entry)).endpoints
+    assert web.slave == (Path("/run/netns/a"), "eth0")
+    assert web.interface == "/run/netns/a:eth0" and web.is_local
+
+
+def test_pods_may_have_devices_of_one_name_in_their_own_namespaces(tmp_path: Path) -> None:
+    first = {**WEB, "netns": "/run/netns/a", "interface": "eth0"}
+    other = {**first, "name": "web-1", "addresses": ["10.244.1.6"], "netns": "/run/netns/b"}
+    assert len(read_endpoints(_file(tmp_path, first, other)).endpoints) == 2
+    with pytest.raises(InputError, match="the interface /run/netns/a:eth0 is also that of"):
+        read_endpoints(_file(tmp_path, first, {**other, "netns": "/run/netns/a"}))
+
+
 def test_a_port_with_an_empty_name_is_unnamed(tmp_path: Path) -> None:
     named = {**WEB, "ports": [{"name": "", "port": 80}, {"port": 81, "name": "x"}, {"port": 82}]}
     (web,) = read_endpoints(_file(tmp_path, named)).endpoints
@@ -131,6 +146,8 @@ BAD = [
     ("no interface for the MAC", {**REMOTE, "mac": WEB["mac"]}, "so it also needs the `interface`"),
     ("an interface elsewhere", {**WEB, "node": "node-2"}, "is a pod of node 'node-2'"),
     ("a device in the host's network", {**WEB, "hostNetwork": True}, "has no `interface`"),
+    ("a relative netns", {**WEB, "netns": "netns/a"}, "netns: expected the absolute path of a"),
+    ("a netns without a device", {**REMOTE, "netns": "/run/netns/a"}, "it also needs the `interface`"),
     ("hostNetwork as text", {**WEB, "hostNetwork": "no"}, "expected true or false, found \"no\""),
 ]  # fmt: skip
 
