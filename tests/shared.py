@@ -3,6 +3,7 @@
 
 import fcntl
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,10 @@ def made_once(temporary: pytest.TempPathFactory, name: str, make: Callable[[Path
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.is_dir():
             partial.mkdir()
-            make(partial)
+            try:
+                make(partial)
+            except BaseException:
+                shutil.rmtree(partial)  # the next one that asks meets the same error
+                raise
             partial.rename(folder)
     return folder

@@ -181,7 +181,7 @@ def test_witnesses_of_every_kind_were_sent(node: LabNode) -> None:
     wanted = (DifferenceKind.WIDENED, DifferenceKind.NARROWED, DifferenceKind.LATENT)
     for seed in (*RICH, *range(150)):
         total += check_cluster(node, seed)
-        if all(total[kind] >= 4 for kind in wanted):
+        if all(total[kind] >= examples(4, 2) for kind in wanted):
             return
     raise AssertionError(f"too few of a kind: {dict(total)}")
 

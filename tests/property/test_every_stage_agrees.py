@@ -7,6 +7,7 @@ from policyc.compiler.frontend import ReadOptions
 from policyc.compiler.fuzz.hunt import Hunt, Limits, Outcome
 from policyc.compiler.fuzz.stages.table import STAGES, ready
 from policyc.compiler.fuzz.strategies.examples import APIS, examples
+from tests.property.length import examples as examples_of
 
 IN_PROCESS = tuple(name for name in STAGES if not name.startswith("kernel"))
 
@@ -31,7 +32,7 @@ def test_stages_in_this_process_agree() -> None:
 
 @pytest.mark.kernel
 def test_every_stage_agrees() -> None:
-    searched(STAGES, 2, len(APIS))
+    searched(STAGES, 2, examples_of(len(APIS), 2))
 
 
 @pytest.mark.kernel

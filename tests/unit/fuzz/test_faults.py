@@ -51,7 +51,7 @@ FAULTS = [
 ]
 
 
-LATE = ("executor-c",)
+LATE = ("executor-c", "z3")
 """Found after the most examples: by `make test-all`."""
 
 

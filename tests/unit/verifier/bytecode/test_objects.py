@@ -43,8 +43,14 @@ def test_every_program_of_a_prebuilt_object_is_linked(name: str) -> None:
         assert {i.name for i in calls if isinstance(i, CallKfunc)} <= {"bpf_cast_to_kern_ctx"}
 
 
-@pytest.mark.parametrize("backend", Backend)
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("case", "backend"),
+    [
+        pytest.param(case, backend, marks=pytest.mark.slow if (at + of) % 2 else ())
+        for at, case in enumerate(CASES)
+        for of, backend in enumerate(Backend)
+    ],
+)
 def test_the_policy_program_of_a_golden_bundle_is_linked(case: str, backend: Backend) -> None:
     read = read_object(policy_object(case, backend))
     program = link_program(read, "pc_policy_run")

@@ -40,6 +40,7 @@ from policyc.verifier.diff.end_changes import (
     EndQuery,
 )
 from policyc.verifier.symbolic import literals
+from tests.property.length import examples
 from tests.slices import one_in
 from tests.unit.verifier.diff.diff_battery import checks
 
@@ -484,7 +485,7 @@ def is_wrong(run: Callable[[], object]) -> bool:
 
 
 def test_the_original_code_passes() -> None:
-    for check in checks(CLUSTER_SEEDS // 6, SYMBOLIC_SEEDS // 3):
+    for check in checks(examples(CLUSTER_SEEDS, 12), examples(SYMBOLIC_SEEDS, 6)):
         check.run()
 
 

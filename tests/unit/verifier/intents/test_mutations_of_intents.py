@@ -258,7 +258,7 @@ MUTATIONS: list[Callable[[Patch], None]] = [
 ]
 
 
-@pytest.mark.parametrize("mutate", one_in(3, MUTATIONS), ids=lambda f: f.__name__)
+@pytest.mark.parametrize("mutate", one_in(6, MUTATIONS), ids=lambda f: f.__name__)
 def test_a_bug_in_the_encoding_is_noticed(
     mutate: Callable[[Patch], None], monkeypatch: Patch
 ) -> None:
