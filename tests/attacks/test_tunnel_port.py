@@ -54,7 +54,7 @@ from tests.kernel.support.two_nodes import (
     address,
 )
 
-pytestmark = [pytest.mark.kernel, pytest.mark.both_families]
+pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])
 outers = pytest.mark.parametrize("outer", [4, 6])
 UNLISTED = {4: "198.51.2.9", 6: "2001:db8:2::9"}

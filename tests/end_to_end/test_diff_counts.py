@@ -184,7 +184,9 @@ def test_an_undecided_diff_claims_no_total(
     assert not any(count["complete"] for count in found["counts"].values())
 
 
-@UNIVERSES
+@pytest.mark.parametrize(
+    "cluster", [pytest.param((), marks=pytest.mark.slow), CLUSTER], ids=["symbolic", "cluster"]
+)
 def test_equiv_counts_differences_that_it_does_not_show(
     cluster: tuple[str, ...], capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -30,8 +30,15 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("universe", ["symbolic", "cluster"])
-@pytest.mark.parametrize("where", ["processes", "dask"])
+@pytest.mark.parametrize(
+    ("where", "universe"),
+    [
+        ("processes", "symbolic"),
+        ("dask", "cluster"),
+        pytest.param("processes", "cluster", marks=pytest.mark.slow),
+        pytest.param("dask", "symbolic", marks=pytest.mark.slow),
+    ],
+)
 def test_diff_gives_the_same_answer_in_processes_and_on_dask(
     universe: str, where: str, changed: Path, dask: str, tmp_path: Path
 ) -> None:

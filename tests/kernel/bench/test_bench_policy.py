@@ -46,6 +46,7 @@ def test_all_builds_give_the_same_verdicts_and_are_measured(tmp_path: Path) -> N
         assert (tmp_path / f"plot{suffix}").stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_thousands_of_blocks_give_the_verdicts_of_their_rules(tmp_path: Path) -> None:
     """Both backends split the address in two for their search. The expectation reads the rules
     alone.

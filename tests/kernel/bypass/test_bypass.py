@@ -22,6 +22,7 @@ from tests.kernel.support.bypass_lab import (
     exchanged_for,
 )
 from tests.kernel.support.socket_lab import PODS, Socketed, socket_lab, ways
+from tests.slices import one_in
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("loads_of_children")]
 
@@ -253,7 +254,8 @@ def test_the_load_needs_the_programs(node: Socketed) -> None:
 
 
 @pytest.mark.parametrize(
-    "noted", ["allow tcp to any log", "allow tcp to any limit 1000/s", "audit tcp to any"]
+    "noted",
+    one_in(3, ["allow tcp to any log", "allow tcp to any limit 1000/s", "audit tcp to any"]),
 )
 def test_a_rule_that_notes_or_limits_keeps_its_connections_with_the_stack(
     node: Socketed, noted: str

@@ -139,11 +139,12 @@ def test_http2(node: Socketed, nginx: Path) -> None:
     assert re.search(r" 0 failed, 0 errored, 0 timeout", said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "how",
     [
-        pytest.param((), marks=pytest.mark.slow, id="up"),
-        pytest.param(("-R",), marks=pytest.mark.slow, id="down"),
+        pytest.param((), id="up"),
+        pytest.param(("-R",), id="down"),
         pytest.param(("--bidir",), id="both"),
     ],
 )
@@ -158,6 +159,7 @@ def test_iperf3(node: Socketed, how: Sequence[str]) -> None:
         assert json.loads(done.stdout)["end"]["sum_received"]["bytes"] > 1 << 20
 
 
+@pytest.mark.slow
 def test_asyncio(node: Socketed) -> None:
     words = [sys.executable, PROGRAMS / "asyncio_echo.py"]
     with serving(node, [*words, "serve", PORT]):

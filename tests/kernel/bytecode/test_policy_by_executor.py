@@ -18,6 +18,7 @@ from tests.kernel.support.policy_by_executor import (
     to_be_kept,
 )
 from tests.kernel_corpus.surroundings import own_bpffs
+from tests.property.length import examples
 from tests.unit.verifier.bytecode.objects import (
     CASES,
     compiled,
@@ -25,7 +26,7 @@ from tests.unit.verifier.bytecode.objects import (
 )
 
 pytestmark = pytest.mark.kernel
-FLOWS = 100
+FLOWS = examples(100, 2)
 
 
 @pytest.mark.parametrize(

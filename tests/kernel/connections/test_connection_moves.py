@@ -22,10 +22,11 @@ from tests.kernel.support.packets import (
     tcp,
 )
 from tests.kernel.support.table_policy import ANY
+from tests.property.length import examples
 
 pytestmark = pytest.mark.kernel
 Number = Synchronized  # of int
-SECONDS = 2
+SECONDS = examples(2, 2)
 ASK_NEW = "at.ct = bpf_map_lookup_elem(&pc_ct4_new, &key4);"
 DAWDLE = "for (int i = 0; i < 200; i++) (void)*(volatile __u64 *)&(__u64){bpf_ktime_get_ns()};"
 

@@ -90,6 +90,7 @@ def test_a_connection_closed_in_its_handshake_stays_in_the_new_connection_table(
 
 
 @pytest.mark.native
+@pytest.mark.slow  # tests/attacks/test_table_quotas.py floods in every run
 def test_a_flood_evicts_no_established_connection(node: NodeUnderTest) -> None:
     open_to_all(node)
     shake_hands(node, 999)
