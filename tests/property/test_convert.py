@@ -79,8 +79,8 @@ def test_any_policy_set_becomes_the_same_or_is_refused_by_rule(target: str, seed
 
 
 def test_most_policies_convert_to_calico_with_the_same_meaning() -> None:
-    n_written = 0
-    for seed in range(60):
+    n_written, asked = 0, examples(60, 2)
+    for seed in range(asked):
         policies = calico_case(random.Random(seed))
         try:
             again = read_back(policies, "calico")
@@ -88,4 +88,4 @@ def test_most_policies_convert_to_calico_with_the_same_meaning() -> None:
             continue
         assert isinstance(compare(policies, again), Same), f"seed {seed}"
         n_written += bool(again.tiers)
-    assert n_written >= 40
+    assert n_written >= asked * 3 // 5

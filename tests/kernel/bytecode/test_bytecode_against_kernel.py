@@ -29,6 +29,7 @@ from tests.kernel.support.random_bytecode import (
     random_program,
     wide,
 )
+from tests.property.length import examples
 
 pytestmark = pytest.mark.kernel
 IN_ONE = 50
@@ -96,7 +97,7 @@ def test_an_operation_with_one_wrong_bit_is_detected(
 
 
 def test_thousands_of_random_sequences_leave_the_kernels_registers_and_memory() -> None:
-    assert compare_many(0, 61) >= 3000
+    assert compare_many(0, examples(61, 2)) >= examples(3000, 2)
 
 
 @pytest.mark.slow

@@ -64,7 +64,7 @@ from tests.kernel.support.table_policy import (
 from tests.property.length import examples
 
 pytestmark = pytest.mark.kernel
-RANDOM = examples(70, 2)
+RANDOM = examples(70, 3)
 
 
 Sent = tuple[str, str, bytes]

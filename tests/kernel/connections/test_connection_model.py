@@ -66,7 +66,7 @@ from tests.kernel.support.table_policy import (
 from tests.property.length import examples
 
 pytestmark = pytest.mark.kernel
-SEQUENCES = examples(40, 2)
+SEQUENCES = examples(40, 3)
 
 WORDS: dict[str, Words] = {
     "nothing": [],
