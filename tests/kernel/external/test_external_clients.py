@@ -65,7 +65,7 @@ from tests.kernel.support.table_policy import (
     udp_port,
 )
 
-pytestmark = [pytest.mark.kernel, pytest.mark.both_families]
+pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])
 OTHER = Host(WORLD.mac, "203.0.113.10", "2001:db8::a")  # another client
 CONNECTIONS = ("pc_ct4", "pc_ct4_new", "pc_ct6", "pc_ct6_new")
@@ -105,6 +105,7 @@ def states(node: NodeUnderTest, family: int) -> list[int]:
     return sorted(struct.unpack("=I", each["state"])[0] for each in node.connections(family))
 
 
+@pytest.mark.both_families
 @families
 @pytest.mark.parametrize(
     ("protocol", "there", "there_translated", "back", "back_translated"),
@@ -175,6 +176,7 @@ def test_a_change_of_policy_decides_a_connection_again(node: NodeUnderTest, fami
     assert node.drops().keys() == {"policy"}
 
 
+@pytest.mark.both_families
 @families
 def test_a_removed_endpoint_ends_tcp_and_moves_udp(node: NodeUnderTest, family: int) -> None:
     """The endpoint is removed during a connection. Datagrams go to another endpoint."""
@@ -192,6 +194,7 @@ def test_a_removed_endpoint_ends_tcp_and_moves_udp(node: NodeUnderTest, family: 
     assert came == frame(WORLD, EXTERNAL, udp(4000, TARGET), family=family, daddr=B.address(family))
 
 
+@pytest.mark.both_families
 @families
 @pytest.mark.parametrize("to", ["a Service", "a pod", "the node", "elsewhere"])
 @pytest.mark.parametrize("who", ["a pod", "the node"])
@@ -255,6 +258,7 @@ def test_a_packet_to_no_service_passes_unchanged(node: NodeUnderTest, family: in
 TAGS = pytest.mark.parametrize("tag", [b"\0\0", b"\xe0\0"], ids=["without priority", "with it"])
 
 
+@pytest.mark.both_families
 @families
 @TAGS
 def test_a_frame_with_vlan_0_is_handled_as_untagged(
@@ -311,6 +315,7 @@ def test_an_endpoint_on_an_unknown_node_is_dropped(node: NodeUnderTest, family: 
     assert node.connections(family) == []
 
 
+@pytest.mark.both_families
 @families
 def test_a_client_port_is_not_shared_by_a_service_and_a_direct_connection(
     node: NodeUnderTest, family: int
@@ -330,6 +335,7 @@ def test_a_client_port_is_not_shared_by_a_service_and_a_direct_connection(
     assert came == translated(tcp(port, TARGET, SYN), family)
 
 
+@pytest.mark.both_families
 @families
 def test_a_packet_with_the_services_address_as_source_is_dropped(
     node: NodeUnderTest, family: int
@@ -342,6 +348,7 @@ def test_a_packet_with_the_services_address_as_source_is_dropped(
     assert node.drops() == {"spoofed ip": 2}
 
 
+@pytest.mark.both_families
 @families
 def test_fragments_follow_their_first(node: NodeUnderTest, family: int) -> None:
     loaded(node, node.policy().allow_ingress("world", "a", ANY), A, protocol="UDP")
@@ -358,6 +365,7 @@ def test_fragments_follow_their_first(node: NodeUnderTest, family: int) -> None:
     assert node.drops() == {}
 
 
+@pytest.mark.both_families
 @families
 @pytest.mark.parametrize("reporter", [WORLD, ROUTER], ids=["the client", "a router"])
 def test_errors_about_answers_reach_the_endpoint(
@@ -377,6 +385,7 @@ def test_errors_about_answers_reach_the_endpoint(
     assert node.drops() == {}
 
 
+@pytest.mark.both_families
 @families
 def test_errors_of_the_endpoint_reach_the_client(node: NodeUnderTest, family: int) -> None:
     loaded(node, node.policy().allow_ingress("world", "a", ANY), A, protocol="UDP")

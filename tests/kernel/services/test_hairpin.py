@@ -53,12 +53,13 @@ from tests.kernel.support.service_yaml import (
 )
 from tests.kernel.support.table_policy import ANY
 
-pytestmark = [pytest.mark.kernel, pytest.mark.both_families]
+pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])
 TCP, UDP = socket.SOCK_STREAM, socket.SOCK_DGRAM
 HALF_A_MEGABYTE = 500_000
 
 
+@pytest.mark.both_families
 @families
 def test_tcp_comes_back_from_the_reserved_address(node: NodeUnderTest, family: int) -> None:
     """No policy is asked: the pod may reach no other end."""
@@ -73,6 +74,7 @@ def test_tcp_comes_back_from_the_reserved_address(node: NodeUnderTest, family: i
     assert states == [7, 7], "both entries: answered, and both have ended"
 
 
+@pytest.mark.both_families
 @families
 def test_udp_comes_back_from_the_reserved_address(node: NodeUnderTest, family: int) -> None:
     node.load(node.policy(), services=web(A, protocol="UDP", port=53))
@@ -84,6 +86,7 @@ def test_udp_comes_back_from_the_reserved_address(node: NodeUnderTest, family: i
     assert node.drops() == {}
 
 
+@pytest.mark.both_families
 @families
 def test_sctp_keeps_its_ports(node: NodeUnderTest, family: int) -> None:
     node.load(node.policy(), services=web(A, protocol="SCTP", port=PORT))
@@ -188,6 +191,7 @@ def test_a_change_of_policy_does_not_affect_hairpin_connections(
     assert node.drops() == {}
 
 
+@pytest.mark.both_families
 @families
 def test_fragments_follow_their_first(node: NodeUnderTest, family: int) -> None:
     """In both directions. Each equals, byte for byte, a fragment of the datagram that the pod gets."""
@@ -207,6 +211,7 @@ def test_fragments_follow_their_first(node: NodeUnderTest, family: int) -> None:
     assert node.drops() == {}
 
 
+@pytest.mark.both_families
 @families
 def test_a_later_fragment_is_dropped_until_the_first_one_was_translated(
     node: NodeUnderTest, family: int
@@ -218,6 +223,7 @@ def test_a_later_fragment_is_dropped_until_the_first_one_was_translated(
     assert node.drops() == {"fragment": 2}
 
 
+@pytest.mark.both_families
 @families
 def test_fragments_of_another_pod_do_not_follow(node: NodeUnderTest, family: int) -> None:
     node.load(node.policy(), services=web(A, protocol="UDP", port=53))
@@ -270,6 +276,7 @@ def test_sockets_of_a_pod_reach_the_pod_itself(
     assert node.drops() == {}
 
 
+@pytest.mark.both_families
 @families
 def test_udp_chooses_another_endpoint_when_its_own_is_removed(
     node: NodeUnderTest, family: int

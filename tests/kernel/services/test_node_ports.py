@@ -58,7 +58,7 @@ from tests.kernel.support.table_policy import (
 )
 
 __all__ = ["pair"]
-pytestmark = [pytest.mark.kernel, pytest.mark.both_families]
+pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])
 OTHER = Host(GATEWAY, "10.0.1.1", "fd00:1::1")
 """Node 2, which pod c is on."""
@@ -80,6 +80,7 @@ def to_node(payload: Payload, family: int = 4, node: Host = OTHER) -> bytes:
     return frame(A, node, payload, family=family)
 
 
+@pytest.mark.both_families
 @families
 @pytest.mark.parametrize("protocol", ["TCP", "UDP"])
 def test_request_and_reply_are_translated(node: NodeUnderTest, family: int, protocol: str) -> None:
@@ -132,6 +133,7 @@ def test_a_node_port_with_local_traffic_policy_is_left_to_its_node(
     assert node.arrives("a", said) == said
 
 
+@pytest.mark.both_families
 @families
 def test_packets_to_other_ports_and_addresses_are_not_translated(
     node: NodeUnderTest, family: int
@@ -146,6 +148,7 @@ def test_packets_to_other_ports_and_addresses_are_not_translated(
         assert node.leaves("a", sent) == sent
 
 
+@pytest.mark.both_families
 @families
 def test_a_node_without_known_addresses_translates_no_node_port(
     node: NodeUnderTest, family: int
@@ -156,6 +159,7 @@ def test_a_node_without_known_addresses_translates_no_node_port(
     assert node.leaves("a", sent) == sent
 
 
+@pytest.mark.both_families
 @families
 def test_an_external_ip_of_this_node_is_not_translated_at_other_nodes(
     node: NodeUnderTest, family: int
@@ -169,6 +173,7 @@ def test_an_external_ip_of_this_node_is_not_translated_at_other_nodes(
     assert node.leaves("a", sent) == sent
 
 
+@pytest.mark.both_families
 @families
 def test_a_node_port_without_endpoints_is_refused_from_the_nodes_address(
     node: NodeUnderTest, family: int
@@ -181,6 +186,7 @@ def test_a_node_port_without_endpoints_is_refused_from_the_nodes_address(
     assert node.drops() == {"no backend": 1}
 
 
+@pytest.mark.both_families
 @families
 def test_an_endpoint_that_equals_the_node_port_is_reached_untranslated(
     node: NodeUnderTest, family: int
@@ -239,6 +245,7 @@ def test_a_change_of_policy_decides_a_connection_again(node: NodeUnderTest, fami
     assert node.leaves("a", to_node(tcp(4000, NODE_PORT), family)) is None
 
 
+@pytest.mark.both_families
 @families
 def test_errors_quote_the_node_port(node: NodeUnderTest, family: int) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=behind(C, protocol="UDP"))
@@ -254,6 +261,7 @@ def test_errors_quote_the_node_port(node: NodeUnderTest, family: int) -> None:
     assert sent == frame(A, OTHER, expected, family=family, daddr=C.address(family))
 
 
+@pytest.mark.both_families
 @families
 def test_fragments_follow_their_first(node: NodeUnderTest, family: int) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=behind(C, protocol="UDP"))

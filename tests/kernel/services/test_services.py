@@ -58,7 +58,7 @@ from tests.kernel.support.table_policy import (
     udp_port,
 )
 
-pytestmark = [pytest.mark.kernel, pytest.mark.both_families]
+pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])
 
 
@@ -69,6 +69,7 @@ def opened(node: NodeUnderTest, port: int = 4000, family: int = 4) -> None:
         assert node.arrives("a", answer(C, tcp(TARGET, port, flags | ACK), family))
 
 
+@pytest.mark.both_families
 @families
 def test_tcp_is_translated_to_the_endpoint_and_back(node: NodeUnderTest, family: int) -> None:
     node.load(node.policy().allow("a", "c", tcp_port(TARGET)), services=web(C))
@@ -81,6 +82,7 @@ def test_tcp_is_translated_to_the_endpoint_and_back(node: NodeUnderTest, family:
     assert node.drops() == {}
 
 
+@pytest.mark.both_families
 @families
 def test_udp_is_translated_to_the_endpoint_and_back(node: NodeUnderTest, family: int) -> None:
     node.load(node.policy().allow("a", "c", udp_port(53)), services=web(C, protocol="UDP", port=53))
@@ -106,6 +108,7 @@ def test_udp_without_a_checksum_stays_without(node: NodeUnderTest) -> None:
     assert _checksum_field(sent) == b"\0\0"
 
 
+@pytest.mark.both_families
 @families
 def test_a_udp_checksum_that_comes_to_zero_is_written_as_ones(
     node: NodeUnderTest, family: int
@@ -120,6 +123,7 @@ def test_a_udp_checksum_that_comes_to_zero_is_written_as_ones(
     assert sent == as_to(C, udp(4000, 53, data), family)
 
 
+@pytest.mark.both_families
 @families
 def test_sctp_changes_its_address_only(node: NodeUnderTest, family: int) -> None:
     policy = node.policy().allow("a", "c", sctp_port(PORT))
@@ -227,6 +231,7 @@ def _end(node: NodeUnderTest, port: int) -> str:
     return ".".join(str(byte) for byte in sent[30:34])
 
 
+@pytest.mark.both_families
 @families
 def test_a_source_port_in_use_is_translated_to_another(node: NodeUnderTest, family: int) -> None:
     """The pod uses the port for a direct connection to the endpoint, and for the Service's other
@@ -268,6 +273,7 @@ def test_sctp_whose_port_is_taken_is_refused(node: NodeUnderTest) -> None:
     assert node.drops() == {"nat taken": 1}
 
 
+@pytest.mark.both_families
 @families
 def test_a_removed_endpoint_ends_tcp_and_moves_udp(node: NodeUnderTest, family: int) -> None:
     policy = node.policy().allow("a", "c", ANY).allow("a", "world", ANY)
@@ -343,6 +349,7 @@ def test_packets_that_forge_the_service_or_the_client_are_dropped(node: NodeUnde
     assert node.drops() == {"spoofed ip": 3}
 
 
+@pytest.mark.both_families
 @families
 def test_a_forged_reset_of_an_endpoint_of_this_node_changes_nothing(
     node: NodeUnderTest, family: int

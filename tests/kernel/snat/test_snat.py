@@ -62,7 +62,7 @@ from tests.kernel.support.snat_frames import (
 from tests.kernel.support.table_policy import ANY
 from tests.kernel.support.ticks import ticks
 
-pytestmark = [pytest.mark.kernel, pytest.mark.both_families]
+pytestmark = pytest.mark.kernel
 
 
 PAIRS = {
@@ -72,6 +72,7 @@ PAIRS = {
 }
 
 
+@pytest.mark.both_families
 @families
 @pytest.mark.parametrize("protocol", ["TCP", "UDP", "SCTP", "echo"])
 def test_a_free_source_port_is_kept_and_the_reply_is_translated(
@@ -90,6 +91,7 @@ def test_a_free_source_port_is_kept_and_the_reply_is_translated(
     assert node.drops() == {}
 
 
+@pytest.mark.both_families
 @families
 @pytest.mark.parametrize("protocol", ["TCP", "UDP", "echo"])
 def test_a_source_port_outside_the_range_is_translated_in_both_directions(
@@ -140,6 +142,7 @@ def test_ports_are_exhausted_per_destination(node: NodeUnderTest, family: int) -
     assert node.drops() == {"no port": 1}
 
 
+@pytest.mark.both_families
 @families
 def test_sctp_keeps_its_port_or_is_dropped(node: NodeUnderTest, family: int) -> None:
     """The SCTP checksum covers the port."""
@@ -150,6 +153,7 @@ def test_sctp_keeps_its_port_or_is_dropped(node: NodeUnderTest, family: int) -> 
     assert node.drops() == {"no port": 1}
 
 
+@pytest.mark.both_families
 @families
 def test_excepted_destinations_see_the_pods_address(node: NodeUnderTest, family: int) -> None:
     """Destinations that the load names, and pods and nodes, which it need not name."""
@@ -164,6 +168,7 @@ def test_excepted_destinations_see_the_pods_address(node: NodeUnderTest, family:
     assert node.goes_out(given) != given, "the next load says it again"
 
 
+@pytest.mark.both_families
 @families
 def test_an_exception_of_a_later_load_ends_translated_connections(
     node: NodeUnderTest, family: int
@@ -175,6 +180,7 @@ def test_an_exception_of_a_later_load_ends_translated_connections(
     assert out(node, udp(LOW, 53), family) == sent(udp(LOW, 53), family)
 
 
+@pytest.mark.both_families
 @families
 def test_without_the_option_the_address_stays_the_pods(node: NodeUnderTest, family: int) -> None:
     policy = node.policy().allow("a", "world", ANY)
@@ -223,6 +229,7 @@ def half(node: NodeUnderTest, is_out: bool) -> bytes:
     return key
 
 
+@pytest.mark.both_families
 @families
 @pytest.mark.parametrize("how", ["expired", "gone"])
 @pytest.mark.parametrize("which", ["the pod's", "the other side's"])
@@ -266,6 +273,7 @@ def seconds(node: NodeUnderTest) -> set[int]:
     return {-(-(each - ticks() & 0xFFFFFFFF) // rate) for each in left}
 
 
+@pytest.mark.both_families
 @families
 def test_a_tcp_port_is_reserved_until_both_ends_have_closed(
     node: NodeUnderTest, family: int
@@ -333,6 +341,7 @@ def test_packets_without_ports_are_dropped(node: NodeUnderTest, family: int) -> 
     assert node.goes_out(given) == given
 
 
+@pytest.mark.both_families
 @families
 def test_replies_to_external_clients_keep_the_pods_address(
     node: NodeUnderTest, family: int
@@ -359,6 +368,7 @@ def test_replies_to_external_clients_keep_the_pods_address(
     assert node.drops() == {} and not ends(node)
 
 
+@pytest.mark.both_families
 @families
 def test_a_service_with_an_external_endpoint_is_translated_by_both_hooks(
     node: NodeUnderTest, family: int
@@ -383,6 +393,7 @@ def test_a_service_with_an_external_endpoint_is_translated_by_both_hooks(
     assert node.drops() == {}
 
 
+@pytest.mark.both_families
 @families
 def test_connections_of_the_node_are_not_translated(node: NodeUnderTest, family: int) -> None:
     loaded(node)
@@ -398,6 +409,7 @@ def test_connections_of_the_node_are_not_translated(node: NodeUnderTest, family:
     assert node.drops() == {}
 
 
+@pytest.mark.both_families
 @families
 def test_an_echo_id_of_the_node_that_a_pod_uses_is_translated(
     node: NodeUnderTest, family: int
@@ -415,6 +427,7 @@ def test_an_echo_id_of_the_node_that_a_pod_uses_is_translated(
     )
 
 
+@pytest.mark.both_families
 @families
 def test_another_pod_that_gets_the_address_receives_no_replies(
     node: NodeUnderTest, family: int
@@ -433,6 +446,7 @@ def test_another_pod_that_gets_the_address_receives_no_replies(
     assert node.comes_in(given) == given
 
 
+@pytest.mark.both_families
 @families
 def test_a_connection_that_moves_to_another_uplink_is_translated_anew(
     node: NodeUnderTest, family: int
