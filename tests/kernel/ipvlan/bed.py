@@ -89,7 +89,11 @@ _METADATA: Mapping[str, Mapping[str, object]] = {
 
 def bundle(folder: Path, policies: str, name: str) -> Path:
     """In a guest compiled beforehand, as that takes minutes there."""
-    return Path(IN_GUEST) / name if IN_GUEST else compiled(folder, policies, name=name)
+    return (
+        Path(IN_GUEST) / name
+        if IN_GUEST
+        else compiled(folder, policies, "--backend", "llvm", name=name)
+    )
 
 
 def make_bundles(folder: Path) -> None:
