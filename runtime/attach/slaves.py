@@ -28,7 +28,8 @@ from policyc.runtime.undo import Undo
 
 PREFIX = 1 << 31
 """PC_SLAVE of datapath/flow.h: with a number, what the hooks know a slave by instead of an ifindex."""
-FIRST_NUMBER, _NUMBERS = 16, 1 << 16  # PC_STAMP_SLAVE of datapath/device.h; a number has 16 bits
+FIRST_NUMBER, _STEP, _NUMBERS = 0x100, 0x10, 1 << 16
+"""PC_STAMP_SLAVE of datapath/device.h; a number has 16 bits, of which the low four are zero."""
 MAP = "pc_slave_hooks"
 HOOKS = ("pc_from_slave", "pc_to_slave")
 """The programs of the hooks' object that the map holds, in its order."""
@@ -77,7 +78,7 @@ def numbered(pins: Pins, found: Iterable[Slave]) -> dict[str, int]:
     """What the hooks know the slaves by, by name. A slave keeps its number from load to load."""
     known = {(at.cookie, at.ifindex): at.number for at, _, _ in _pinned(pins)}
     taken = set(known.values())
-    free = (each for each in range(FIRST_NUMBER, _NUMBERS) if each not in taken)
+    free = (each for each in range(FIRST_NUMBER, _NUMBERS, _STEP) if each not in taken)
     numbers = {}
     for slave in found:
         number = known.get((slave.cookie, slave.ifindex)) or next(free, 0)
@@ -115,7 +116,7 @@ class Attaching:
                 loaded.load()
 
     def at_parent(self, ifindex: int) -> None:
-        """What leaves by the parent is checked before the hook of the uplink translates it."""
+        """At the parent, before the hooks of the uplink: they translate, and send packets elsewhere."""
         self._attach(Place("parent", ifindex), mac=slaves.mac_of(ifindex))
 
     def at_node(self, ifindex: int) -> None:
@@ -124,12 +125,31 @@ class Attaching:
 
     def at_slave(self, slave: Slave, number: int) -> None:
         """At a pod's slave, in its network namespace; `OSError` if it is gone."""
-        at = Place("slave", slave.ifindex, slave.cookie, number & (_NUMBERS - 1))
+        at = Place("slave", slave.ifindex, slave.cookie, number_of(number))
+        slave.run_in(lambda: self._attach_there(at))
+
+    def _attach_there(self, at: Place) -> None:
+        """Runs in the slave's namespace. A slave that has these programs is left alone.
+
+        A link follows its device into another namespace. Another device may then have its number here.
+        """
+        for way, kind in _WAYS.items():
+            link = tcx.find(_pin(self._pins, at, way))
+            if link and link.prog_id not in bpf_syscall.prog_query_tcx(at.ifindex, kind):
+                tcx.detach(_pin(self._pins, at, way))
         if not self._is_attached(at):
-            slave.run_in(lambda: self._attach(at))
+            self._attach(at)
+
+    def renew(self, wanted: Iterable[Place]) -> None:
+        """Replace the programs of another release at all places but these."""
+        others = {at for at, _, _ in attached(self._pins)} - set(wanted)
+        for at in sorted(others, key=lambda at: (at.kind, at.cookie, at.ifindex)):
+            if not self._is_attached(at):
+                mac = slaves.mac_of(at.ifindex) if at.kind == "parent" else b""
+                self._attach(at, mac, only_there=True)
 
     def _is_attached(self, at: Place) -> bool:
-        """Whether these programs run at the pod's slave; its constants never change."""
+        """Whether the place has links with these programs; the constants of a slave never change."""
         for way in _WAYS:
             link = tcx.find(_pin(self._pins, at, way))
             if link is None:
@@ -143,7 +163,8 @@ class Attaching:
     def _tags(self) -> Mapping[str, str]:
         return tags(self._pins, self._path)
 
-    def _attach(self, at: Place, mac: bytes = b"") -> None:
+    def _attach(self, at: Place, mac: bytes = b"", *, only_there: bool = False) -> None:
+        """With `only_there` no link is made, only those that exist get the programs."""
         self._pins.slaves.mkdir(exist_ok=True)
         with Object(self._path, self._pins.maps) as loaded:
             constants = self._layout.pack(
@@ -154,16 +175,14 @@ class Attaching:
             loaded.load()
             for way, kind in _WAYS.items():
                 pin = _pin(self._pins, at, way)
-                link = tcx.find(pin)
-                if link is None:
-                    self._undo.by(tcx.detach, pin)
-                else:
+                program, link = loaded.program_fd(at.program(way)), tcx.find(pin)
+                if link is not None:
                     before = self._held.enter_context(bpf_syscall.prog_by_id(link.prog_id))
                     self._undo.by(_update, pin, before)
-                is_first = (at.kind, way) == ("parent", "out")
-                tcx.attach(
-                    loaded.program_fd(at.program(way)), at.ifindex, kind, pin, is_first=is_first
-                )
+                    _update(pin, program)
+                elif not only_there:
+                    self._undo.by(tcx.detach, pin)
+                    tcx.attach(program, at.ifindex, kind, pin, is_first=at.kind == "parent")
 
 
 def tags(pins: Pins, path: Path) -> Mapping[str, str]:
@@ -203,6 +222,11 @@ def unhooked(pins: Pins, generation: Generation) -> Iterator[str]:
     for each in generation.endpoints:
         if is_slave(each.ifindex) and any((each.ifindex, way) not in hooked for way in _WAYS):
             yield each.interface
+
+
+def number_of(device: int) -> int:
+    """The number of a slave, of what the hooks know it by."""
+    return device & ~PREFIX
 
 
 def is_slave(device: int) -> bool:

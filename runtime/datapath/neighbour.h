@@ -66,7 +66,7 @@ static __always_inline bool pc_nd_stays_on_link(const struct pc_flow *flow)
 }
 
 /* A solicitation or advertisement with at most one link-layer address, which pc_nd_options()
- * checks: it has no room for other data. A slave's neighbours also send such to other addresses.
+ * checks: it has no room for other data. Slaves also send these to global addresses of their link.
  */
 static __always_inline bool pc_nd_is_bare(const struct pc_flow *flow)
 {

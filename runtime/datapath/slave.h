@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* slave.h - what differs at an ipvlan slave, in its pod's network namespace.
- * Gives pc_keep_on_parent() to from_pod, pc_check_arrival() to to_pod.
+ * Gives pc_keep_on_parent() to from_pod, pc_check_neighbour() to to_pod.
  *
  * Not at slaves: the fast path and reassembly, as no device of the node is within reach; and the
  * sockets of the ends (opener.h), as lookups begin in the pod's namespace.
@@ -36,14 +36,22 @@ __noinline int pc_keep_on_parent(struct __sk_buff *skb, struct pc_flow *flow)
 	return pc_put(skb, 0, to.mac, PC_MAC_LEN) ? PC_PASS : PC_DROP_MALFORMED;
 }
 
-/* A packet that arrives at a slave: whether a hook of ours has seen it. A pod may rewrite packets
- * behind its hook, so it is checked here again that it is no router.
+/* ARP, neighbour discovery or MLD that arrives at a slave. The sending pod may have rewritten it
+ * behind its hook, so this checks the sender again.
  */
-static __always_inline enum drop_reason pc_check_arrival(const struct pc_flow *flow)
+__noinline int pc_check_neighbour(struct __sk_buff *skb, struct pc_flow *flow)
 {
-	if (flow->stamp == PC_STAMP_NONE)
-		return PC_DROP_UNCHECKED;
-	if (flow->stamp >= PC_STAMP_SLAVE && pc_is_router_speech(flow))
+	enum drop_reason reason;
+	__u32 own;
+
+	if (!flow || flow->stamp < PC_STAMP_SLAVE)
+		return PC_PASS;
+	if (pc_is_router_speech(flow))
 		return PC_DROP_SPOOFED_ND;
-	return PC_PASS;
+	own = flow->device;
+	flow->device = PC_SLAVE | flow->stamp;
+	reason = flow->packet.ethertype == ETH_P_ARP ? pc_check_arp_sender(skb, flow)
+						     : pc_check_nd_sender(skb, flow);
+	flow->device = own;
+	return reason;
 }

@@ -49,7 +49,7 @@ SEC("tc")
 int pc_to_slave(struct __sk_buff *skb)
 {
 	struct pc_flow *flow = pc_flow_scratch();
-	__u32 number = skb->cb[0], stamp = skb->tc_index;
+	__u32 number = skb->cb[0], stamp = pc_stamp_of(skb);
 	int step;
 
 	skb->tc_index = PC_STAMP_NONE;

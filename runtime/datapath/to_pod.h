@@ -192,16 +192,15 @@ static __always_inline int pc_to_pod_forwarded(struct __sk_buff *skb, struct pc_
 static __always_inline int pc_to_pod_frame(struct __sk_buff *skb, struct pc_flow *flow, __u32 slave,
 					   __u32 stamp)
 {
-	enum drop_reason reason = pc_parse(skb, flow), unchecked;
+	enum drop_reason reason = pc_parse(skb, flow);
 	bool from_node;
 	__u32 state;
 
 	if (slave) {
 		flow->device = slave;
 		flow->stamp = stamp;
-		unchecked = pc_check_arrival(flow);
-		if (unchecked)
-			return unchecked;
+		if (stamp == PC_STAMP_NONE)
+			return PC_DROP_UNCHECKED;
 	}
 	from_node = pc_is_from_node(skb, flow, reason);
 	if (reason)
@@ -209,7 +208,7 @@ static __always_inline int pc_to_pod_frame(struct __sk_buff *skb, struct pc_flow
 	if (flow->packet.ethertype == ETH_P_ARP ||
 	    (from_node && (pc_is_nd(flow) || pc_is_mld(flow))) || pc_is_heard_on_link(flow) ||
 	    (slave && pc_is_nd(flow)))
-		return PC_PASS;
+		return slave ? pc_check_neighbour(skb, flow) : PC_PASS;
 	state = pc_generation(flow);
 	if (from_node)
 		return pc_to_pod_from_node(skb, flow, state);

@@ -5,6 +5,7 @@ A slave has to be of mode L2 with flag bridge, and its parent an uplink. Hooks a
 parent then see every packet (docs/decisions/0053-pods-without-a-host-side-device.md).
 """
 
+import errno
 import os
 import socket
 import struct
@@ -62,7 +63,7 @@ class Slave:
 
     def _checked(self, work: Callable[[], T]) -> T:
         if namespaces.cookie() != self.cookie:
-            raise FileNotFoundError(f"{self.netns} is another network namespace now")
+            raise FileNotFoundError(errno.ENOENT, f"{self.netns} is another network namespace now")
         return work()
 
 
@@ -92,11 +93,26 @@ def found(
                 )
                 continue
             raise InputError(
-                f"{path}: {record}: there is no device {record.interface}: {error.strerror}",
+                f"{path}: {record}: there is no device {record.interface}: "
+                f"{error.strerror or error}",
                 "`netns` is the file of the pod's network namespace, and `interface` the name of the "
                 "device in it; " + SKIP_HINT,
             ) from error
+    _require_macs(slaves.values())
     return slaves
+
+
+def _require_macs(slaves: Iterable[Slave]) -> None:
+    """Raise `InputError` if two parents have one MAC address: by it the hooks tell a pod's parent."""
+    of: dict[bytes, int] = {}
+    for parent in {each.parent for each in slaves}:
+        mac = mac_of(parent)
+        if of.setdefault(mac, parent) != parent:
+            names = " and ".join(socket.if_indextoname(each) for each in (of[mac], parent))
+            raise InputError(
+                f"the parents {names} of ipvlan devices have the same MAC address {mac.hex(':')}",
+                "give one of them another address, and its pods' records, too",
+            )
 
 
 def of_node(parents: Iterable[int]) -> dict[str, int]:

@@ -41,6 +41,7 @@ LINK_DETACH = 34
 ATTACH_TRACE_ITER = 28
 ATTACH_TCX_INGRESS = 46
 ATTACH_TCX_EGRESS = 47
+_MPROG_MAX = 64  # BPF_MPROG_MAX: programs at a device
 _BEFORE = 1 << 3  # BPF_F_BEFORE: without another program, before all
 ATTACH_XDP = 37
 ATTACH_NETKIT_PRIMARY = 54
@@ -342,6 +343,17 @@ def prog_query_map(map_fd: int, attach_type: int) -> tuple[int, ...]:
     """The ids of the programs that a map of sockets runs: one or none."""
     ids = (ctypes.c_uint32 * 1)()
     attr = bytearray(struct.pack("=IIIIQI36x", map_fd, attach_type, 0, 0, _address(ids), 1))
+    bpf(PROG_QUERY, attr)
+    (count,) = struct.unpack_from("=I", attr, 24)
+    return tuple(ids[:count])
+
+
+def prog_query_tcx(ifindex: int, attach_type: int) -> tuple[int, ...]:
+    """The ids of the programs at a device of this network namespace, in their order."""
+    ids = (ctypes.c_uint32 * _MPROG_MAX)()
+    attr = bytearray(
+        struct.pack("=IIIIQI36x", ifindex, attach_type, 0, 0, _address(ids), _MPROG_MAX)
+    )
     bpf(PROG_QUERY, attr)
     (count,) = struct.unpack_from("=I", attr, 24)
     return tuple(ids[:count])

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pods on ipvlan slaves: programs at the slaves, at their parents, and at the node's own slaves."""
 
+import errno
+
 from policyc.runtime.attach import slaves
 from policyc.runtime.attach.slaves import Attaching, Place
 from policyc.runtime.endpoints import slaves as pod_slaves
@@ -9,6 +11,8 @@ from policyc.runtime.load.context import Removal
 from policyc.runtime.load.resources.programs import Hooks
 from policyc.runtime.load.resources.resource import Resource, Transaction
 from policyc.runtime.state import Generation
+
+_GONE = (errno.ENOENT, errno.ENODEV)
 
 
 class Slaves(Resource):
@@ -39,11 +43,19 @@ class Slaves(Resource):
             try:
                 attaching.at_slave(slave, at.slave_numbers[name])
             except OSError as error:
-                raise HostError(f"cannot attach to {name}: {error.strerror}") from error
+                if at.request.missing == "skip" and error.errno in _GONE:
+                    at.warn(f"the device {name} vanished meanwhile: no packet passes there")
+                    continue
+                raise HostError(f"cannot attach to {name}: {error.strerror or error}") from error
         self._at_node = (
             *(Place("parent", each) for each in parents),
             *(Place("node", each) for each in of_node.values()),
         )
+        of_pods = (
+            Place("slave", each.ifindex, each.cookie, slaves.number_of(at.slave_numbers[name]))
+            for name, each in at.slaves.items()
+        )
+        attaching.renew((*self._at_node, *of_pods))
 
     def sweep(self, generation: Generation) -> None:
         """Programs go from devices that are gone, and from parents without slaves."""

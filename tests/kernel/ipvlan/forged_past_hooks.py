@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from pyroute2 import IPRoute
 
-from tests.kernel.ipvlan.bed import FAMILIES, PORT, SILENCE, Slaves
+from tests.kernel.ipvlan.bed import FAMILIES, PATIENCE, PORT, SILENCE, Slaves
 from tests.kernel.ipvlan.forgery import (
     ELSEWHERE,
     FORGER,
@@ -95,6 +95,78 @@ def test_a_source_that_a_pod_writes_behind_its_hook_reaches_nobody(
         finally:
             lab.within(FORGER, lambda: _tc("qdisc del dev eth0 root"))
     assert lab.drops("spoofed ip") > before
+
+
+def test_a_packet_that_skips_the_next_ingress_hook_reaches_nobody(lab: Slaves) -> None:
+    """The device ifb sends packets on so that no hook at the next tc ingress sees them.
+
+    Policy allows this one, but the pod could change it on its way.
+    """
+    before = lab.drops("unchecked")
+    with (
+        lab.socket("server", socket.SOCK_DGRAM, 4, PORT) as server,
+        lab.socket(FORGER, socket.SOCK_DGRAM, 4) as client,
+    ):
+        lab.within(FORGER, lambda: _ip("link add ifb9 up type ifb"))
+        redirect = "skbedit mark 0 pipe action mirred egress redirect dev ifb9"
+        for command in (
+            "qdisc add dev eth0 root handle 1: prio",
+            f"filter add dev eth0 parent 1: protocol ip handle 1 fw action {redirect}",
+        ):
+            lab.within(FORGER, lambda command=command: _tc(command))
+        try:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, 1)
+            client.sendto(b"unseen", (lab.address("server", 4), PORT))
+            server.settimeout(SILENCE)
+            with pytest.raises(TimeoutError):
+                server.recv(100)
+        finally:
+            lab.within(FORGER, lambda: _tc("qdisc del dev eth0 root"))
+            lab.within(FORGER, lambda: _ip("link del ifb9"))
+    assert lab.drops("unchecked") > before
+
+
+def test_a_stamp_that_a_queueing_discipline_wrote_counts_as_none(lab: Slaves) -> None:
+    """Gred writes the low four bits of tc_index."""
+    before = lab.drops("unchecked")
+    with (
+        lab.socket("server", socket.SOCK_DGRAM, 4, PORT) as server,
+        lab.socket(FORGER, socket.SOCK_DGRAM, 4) as client,
+    ):
+        bounds = "limit 60KB min 15KB max 25KB burst 20 avpkt 1000 bandwidth 10Mbit"
+        for command in (
+            "qdisc add dev eth0 root gred setup DPs 16 default 3",
+            f"qdisc change dev eth0 root gred {bounds} DP 3 probability 0.02",
+        ):
+            lab.within(FORGER, lambda command=command: _tc(command))
+        try:
+            client.sendto(b"other stamp", (lab.address("server", 4), PORT))
+            server.settimeout(SILENCE)
+            with pytest.raises(TimeoutError):
+                server.recv(100)
+        finally:
+            lab.within(FORGER, lambda: _tc("qdisc del dev eth0 root"))
+    assert lab.drops("unchecked") > before
+
+
+@families
+@ways
+def test_without_the_programs_the_same_frames_arrive(
+    lab: Slaves, opened: Path, send: Send, family: int
+) -> None:
+    frame = forged(lab, "server", ELSEWHERE[family], family)
+    lab.unload()
+    try:
+        with lab.socket("server", socket.SOCK_DGRAM, family, PORT) as server:
+            send(lab, frame)
+            server.settimeout(PATIENCE)
+            assert server.recv(100) == b"forged"
+    finally:
+        lab.load(opened)
+
+
+def _ip(command: str) -> None:
+    subprocess.run(["ip", *command.split()], check=True)
 
 
 def _tc(command: str) -> None:

@@ -55,10 +55,15 @@ def by_xdp(lab: Slaves, frame: bytes) -> None:
 ways = pytest.mark.parametrize("send", [by_packet_socket, past_the_qdisc, by_xdp])
 
 
-def forged(lab: Slaves, target: str, source: str, family: int) -> bytes:
-    """A datagram to the port of the target, from an address that is not the forger's."""
+def forged(lab: Slaves, target: str, source: str, family: int, mac: str | None = None) -> bytes:
+    """A datagram to the port of the target, from an address that is not the forger's.
+
+    `mac` is then source and destination of the frame.
+    """
     own, to = lab.host(FORGER), lab.host(target)
-    end = packets.Host(own.mac, source, source)
+    end = packets.Host(mac or own.mac, source, source)
+    if mac:
+        to = packets.Host(mac, to.ip4, to.ip6)
     return packets.frame(end, to, packets.udp(777, PORT, b"forged"), family=family)
 
 

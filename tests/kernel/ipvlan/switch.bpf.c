@@ -57,9 +57,13 @@ int k_from_slave(struct __sk_buff *skb)
 	bpf_skb_load_bytes(skb, 6, smac, sizeof(smac));
 	for (int i = 0; i < 6; i++)
 		differs |= dmac[i] ^ smac[i];
+	if (!parent)
+		return TC_ACT_SHOT;
 	if (differs)
-		return parent ? bpf_redirect(*parent, 0) : TC_ACT_SHOT;
-	return slave ? bpf_redirect(slave, 0) : TC_ACT_SHOT;
+		return bpf_redirect(*parent, 0);
+	if (slave && !(dmac[0] & 1))
+		return bpf_redirect(slave, 0);
+	return bpf_redirect(*parent, BPF_F_INGRESS);
 }
 
 /* From the network. */

@@ -9,6 +9,7 @@ import pytest
 
 from tests.kernel.ipvlan.bed import FAMILIES, PORT, SILENCE, Slaves
 from tests.kernel.ipvlan.forgery import (
+    ELSEWHERE,
     FORGER,
     Send,
     by_packet_socket,
@@ -38,6 +39,18 @@ def test_another_pods_address_is_not_taken(
     lab: Slaves, target: str, send: Send, family: int
 ) -> None:
     frame = forged(lab, target, lab.address("guard", family), family)
+    hears_nothing(lab, target, family, lambda: send(lab, frame))
+
+
+@families
+@ways
+@pytest.mark.parametrize("mac", [packets.BROADCAST, "02:00:00:00:00:77"])
+@pytest.mark.parametrize("target", ["server", "node-1"])
+def test_a_frame_with_equal_macs_is_not_one_of_the_network(
+    lab: Slaves, target: str, mac: str, send: Send, family: int
+) -> None:
+    """Ipvlan gives the parent a frame with equal MACs that it finds no slave for."""
+    frame = forged(lab, target, ELSEWHERE[family], family, mac)
     hears_nothing(lab, target, family, lambda: send(lab, frame))
 
 

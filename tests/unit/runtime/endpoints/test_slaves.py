@@ -117,13 +117,13 @@ def test_a_slave_keeps_its_number(tmp_path: Path) -> None:
     pins = Pins(tmp_path)
     first, other = Slave("a:eth0", HERE, 5, 2, 7), Slave("b:eth0", HERE, 6, 2, 7)
     assert links.numbered(pins, [first, other]) == {
-        "a:eth0": PREFIX | FIRST_NUMBER, "b:eth0": PREFIX | FIRST_NUMBER + 1,
+        "a:eth0": PREFIX | FIRST_NUMBER, "b:eth0": PREFIX | FIRST_NUMBER + 16,
     }  # fmt: skip
     pins.slaves.mkdir()
     (pins.slaves / f"slave-6-2-{FIRST_NUMBER}-out").touch()
-    (pins.slaves / f"slave-4-2-{FIRST_NUMBER + 1}-in").touch()
+    (pins.slaves / f"slave-4-2-{FIRST_NUMBER + 16}-in").touch()
     assert links.numbered(pins, [first, other]) == {
-        "a:eth0": PREFIX | FIRST_NUMBER + 2, "b:eth0": PREFIX | FIRST_NUMBER,
+        "a:eth0": PREFIX | FIRST_NUMBER + 32, "b:eth0": PREFIX | FIRST_NUMBER,
     }  # fmt: skip
 
 
@@ -139,5 +139,5 @@ def test_without_a_free_number_a_load_is_refused(
 def test_the_numbers_are_those_of_the_datapath() -> None:
     folder = Path(links.__file__).parents[1] / "datapath"
     assert "#define PC_SLAVE 0x80000000" in (folder / "flow.h").read_text() and PREFIX == 1 << 31
-    assert f"PC_STAMP_SLAVE = {FIRST_NUMBER}," in (folder / "device.h").read_text()
+    assert f"PC_STAMP_SLAVE = {FIRST_NUMBER:#x}," in (folder / "device.h").read_text()
     assert "__u16 stamp;" in (folder / "flow.h").read_text() and links._NUMBERS == 1 << 16
