@@ -5,11 +5,9 @@
 #pragma once
 #include "answerable.h"
 #include "endpoints.h"
+#include "marks.h"
 #include "tunnel_port.h"
 
-/* Every mark of ours except the tunnel's: docs/node.md reserves the whole range. */
-#define PC_MARKS      0x70630000
-#define PC_MARKS_MASK 0xffff0000
 _Static_assert((PC_ANSWER_MARK & PC_MARKS_MASK) == PC_MARKS, "a mark of ours");
 
 enum pc_mark { PC_MARK_OTHER = 0, PC_MARK_SPOOFED, PC_MARK_ANSWER };

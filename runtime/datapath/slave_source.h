@@ -6,10 +6,10 @@
 #pragma once
 #include "device.h"
 #include "endpoints.h"
+#include "marks.h"
 #include "nat.h"
 #include "offload.h"
 #include "parse.h"
-#include "pod_marks.h"
 #include "tunnel_port.h"
 #include <linux/if_ether.h>
 
