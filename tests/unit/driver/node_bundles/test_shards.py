@@ -58,8 +58,16 @@ def sleeps(shared: str, shard: int) -> int:
 
 
 @pytest.fixture
-def no_child_is_left() -> Iterator[None]:
-    """Checks at the end of a test that the processes it began are gone."""
+def executor(request: pytest.FixtureRequest) -> str:
+    """The address of the cluster where the test's `where` says so; empty: none."""
+    names = getattr(request.node, "callspec", None)
+    is_on_cluster = names is not None and names.params.get("where") == "cluster"
+    return str(request.getfixturevalue("cluster")) if is_on_cluster else ""
+
+
+@pytest.fixture
+def no_child_is_left(executor: str) -> Iterator[None]:
+    """Checks at the end of a test that the processes it began are gone; those of a cluster stay."""
     before = set(multiprocessing.active_children())
     yield
     assert set(multiprocessing.active_children()) <= before
@@ -94,9 +102,8 @@ def test_shards_run_in_other_processes() -> None:
 
 @pytest.mark.usefixtures("no_child_is_left")
 @pytest.mark.parametrize("where", ["here", "processes", "cluster"])
-def test_errors_come_back_as_they_are(where: str, request: pytest.FixtureRequest) -> None:
+def test_errors_come_back_as_they_are(where: str, executor: str) -> None:
     jobs = 2 if where == "processes" else 1
-    executor = request.getfixturevalue("cluster") if where == "cluster" else ""
     with pytest.raises(InputError) as wrong:
         list(map_shards(fails, "input", range(5), jobs, executor))
     (finding,) = wrong.value.findings
