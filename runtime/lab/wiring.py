@@ -149,14 +149,7 @@ def _route_to_leaf(netlink: IPRoute, leaf: Leaf, node_addresses: Sequence[Addres
         _add_neighbour(netlink, index, address, leaf.mac)
         own = next((a for a in node_addresses if a.version == address.version), None)
         source = {} if own is None else {"prefsrc": str(own)}
-        netlink.route(
-            "add",
-            family=_family(address),
-            dst=f"{address}/{address.max_prefixlen}",
-            oif=index,
-            scope=_SCOPE_LINK if address.version == 4 else 0,
-            **source,
-        )
+        _add_route(netlink, index, address, **source)
 
 
 def _furnish_leaf(leaf: Leaf, node_addresses: Sequence[Address]) -> None:
@@ -197,7 +190,7 @@ def _add_default_route(netlink: IPRoute, index: int, version: int, gateway_mac: 
     netlink.route("add", family=_family(gateway), dst=everything, gateway=str(gateway), oif=index)
 
 
-def _add_route(netlink: IPRoute, index: int, address: Address) -> None:
+def _add_route(netlink: IPRoute, index: int, address: Address, **more: str) -> None:
     """The address is on the link."""
     netlink.route(
         "add",
@@ -205,6 +198,7 @@ def _add_route(netlink: IPRoute, index: int, address: Address) -> None:
         dst=f"{address}/{address.max_prefixlen}",
         oif=index,
         scope=_SCOPE_LINK if address.version == 4 else 0,
+        **more,
     )
 
 

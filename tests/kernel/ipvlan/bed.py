@@ -21,7 +21,11 @@ from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import TypeVar
 
+import pytest
+
+from policyc.runtime.attach.attach import Mode
 from policyc.runtime.bundle.json_value import JsonValue
+from policyc.runtime.endpoints.local_devices import Missing
 from policyc.runtime.kernel import namespaces
 from policyc.runtime.lab.topology import EXTERNAL, Lab, LabEndpoint
 from policyc.runtime.load.node import load, unload
@@ -79,6 +83,7 @@ PODS = {
 }
 PORT = 8080
 FAMILIES = (4, 6)
+families = pytest.mark.parametrize("family", FAMILIES)
 PATIENCE, SILENCE = 5.0, 1.0  # seconds
 _KINDS = {4: socket.AF_INET, 6: socket.AF_INET6}
 _METADATA: Mapping[str, Mapping[str, object]] = {
@@ -135,7 +140,8 @@ class Slaves:
         policies: Path,
         services: Sequence[JsonValue] | None = None,
         masquerade: Masquerade | None = None,
-        **more: object,
+        missing: Missing = "refuse",
+        mode: Mode = "auto",
     ) -> None:
         """Load, in the node's network namespace."""
         request = LoadRequest(
@@ -146,7 +152,8 @@ class Slaves:
             uplinks=(self.lab.node.uplink,),
             services=services,
             masquerade=masquerade,
-            **more,  # type: ignore[arg-type]
+            missing=missing,
+            mode=mode,
         )
         self.on_node(lambda: load(request, warn=_hear(self.notes), note=_hear(self.notes)))
 

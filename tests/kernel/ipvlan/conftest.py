@@ -24,6 +24,14 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return bed.bundle(tmp_path_factory.mktemp("open"), bed.POLICIES, "open")
 
 
+@pytest.fixture(scope="module")
+def loaded(lab: bed.Slaves, opened: Path) -> Iterator[None]:
+    """The policies of the bed are in force."""
+    lab.load(opened)
+    yield
+    lab.unload()
+
+
 @pytest.fixture(scope="session")
 def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bundle that denies everything."""

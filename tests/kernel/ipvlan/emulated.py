@@ -10,6 +10,7 @@ import socket
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -54,7 +55,7 @@ def _found(
         with netns.open("rb") as namespace:
             number = namespace.fileno()
             cookie = namespaces.run_in(number, namespaces.cookie)
-            ifindex = namespaces.run_in(number, lambda: socket.if_nametoindex(device))  # noqa: B023
+            ifindex = namespaces.run_in(number, partial(socket.if_nametoindex, device))
         slaves[record.interface] = Slave(record.interface, netns, cookie, ifindex, parent)
     return slaves
 

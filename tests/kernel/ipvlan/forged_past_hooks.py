@@ -8,12 +8,13 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 from pyroute2 import IPRoute
 
-from tests.kernel.ipvlan.bed import FAMILIES, PATIENCE, PORT, SILENCE, Slaves
+from tests.kernel.ipvlan.bed import PATIENCE, PORT, SILENCE, Slaves, families
 from tests.kernel.ipvlan.forgery import (
     ELSEWHERE,
     FORGER,
@@ -24,16 +25,7 @@ from tests.kernel.ipvlan.forgery import (
     ways,
 )
 
-pytestmark = pytest.mark.kernel
-families = pytest.mark.parametrize("family", FAMILIES)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def loaded(lab: Slaves, opened: Path) -> Iterator[None]:
-    """The policies of the bed."""
-    lab.load(opened)
-    yield
-    lab.unload()
+pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("loaded")]
 
 
 @families
@@ -97,50 +89,46 @@ def test_a_source_that_a_pod_writes_behind_its_hook_reaches_nobody(
     assert lab.drops("spoofed ip") > before
 
 
-def test_a_packet_that_skips_the_next_ingress_hook_reaches_nobody(lab: Slaves) -> None:
+def test_a_packet_that_skips_the_next_ingress_hook_is_dropped(lab: Slaves) -> None:
     """The device ifb sends packets on so that no hook at the next tc ingress sees them.
 
     Policy allows this one, but the pod could change it on its way.
     """
-    before = lab.drops("unchecked")
-    with (
-        lab.socket("server", socket.SOCK_DGRAM, 4, PORT) as server,
-        lab.socket(FORGER, socket.SOCK_DGRAM, 4) as client,
-    ):
-        lab.within(FORGER, lambda: _ip("link add ifb9 up type ifb"))
-        redirect = "skbedit mark 0 pipe action mirred egress redirect dev ifb9"
-        for command in (
+    redirect = "skbedit mark 0 pipe action mirred egress redirect dev ifb9"
+    lab.within(FORGER, lambda: _ip("link add ifb9 up type ifb"))
+    try:
+        _is_unchecked(
+            lab,
             "qdisc add dev eth0 root handle 1: prio",
             f"filter add dev eth0 parent 1: protocol ip handle 1 fw action {redirect}",
-        ):
-            lab.within(FORGER, lambda command=command: _tc(command))
-        try:
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, 1)
-            client.sendto(b"unseen", (lab.address("server", 4), PORT))
-            server.settimeout(SILENCE)
-            with pytest.raises(TimeoutError):
-                server.recv(100)
-        finally:
-            lab.within(FORGER, lambda: _tc("qdisc del dev eth0 root"))
-            lab.within(FORGER, lambda: _ip("link del ifb9"))
-    assert lab.drops("unchecked") > before
+            mark=1,
+        )
+    finally:
+        lab.within(FORGER, lambda: _ip("link del ifb9"))
 
 
 def test_a_stamp_that_a_queueing_discipline_wrote_counts_as_none(lab: Slaves) -> None:
-    """Gred writes the low four bits of tc_index."""
+    """The discipline gred writes the low four bits of tc_index."""
+    bounds = "limit 60KB min 15KB max 25KB burst 20 avpkt 1000 bandwidth 10Mbit"
+    _is_unchecked(
+        lab,
+        "qdisc add dev eth0 root gred setup DPs 16 default 3",
+        f"qdisc change dev eth0 root gred {bounds} DP 3 probability 0.02",
+    )
+
+
+def _is_unchecked(lab: Slaves, *commands: str, mark: int = 0) -> None:
+    """With this queueing discipline the server does not hear from the forger, whom it would hear."""
     before = lab.drops("unchecked")
     with (
         lab.socket("server", socket.SOCK_DGRAM, 4, PORT) as server,
         lab.socket(FORGER, socket.SOCK_DGRAM, 4) as client,
     ):
-        bounds = "limit 60KB min 15KB max 25KB burst 20 avpkt 1000 bandwidth 10Mbit"
-        for command in (
-            "qdisc add dev eth0 root gred setup DPs 16 default 3",
-            f"qdisc change dev eth0 root gred {bounds} DP 3 probability 0.02",
-        ):
-            lab.within(FORGER, lambda command=command: _tc(command))
         try:
-            client.sendto(b"other stamp", (lab.address("server", 4), PORT))
+            for command in commands:
+                lab.within(FORGER, partial(_tc, command))
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, mark)
+            client.sendto(b"unchecked", (lab.address("server", 4), PORT))
             server.settimeout(SILENCE)
             with pytest.raises(TimeoutError):
                 server.recv(100)

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a pod on a slave forges reaches nobody, in whatever way it sends."""
+"""Packets that a pod on a slave forges are dropped, however the pod sends them."""
 
 import socket
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.kernel.ipvlan.bed import FAMILIES, PORT, SILENCE, Slaves
+from tests.kernel.ipvlan.bed import PORT, SILENCE, Slaves, families
 from tests.kernel.ipvlan.forgery import (
     ELSEWHERE,
     FORGER,
@@ -20,16 +18,7 @@ from tests.kernel.ipvlan.forgery import (
 )
 from tests.kernel.support import packets
 
-pytestmark = pytest.mark.kernel
-families = pytest.mark.parametrize("family", FAMILIES)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def loaded(lab: Slaves, opened: Path) -> Iterator[None]:
-    """The policies of the bed."""
-    lab.load(opened)
-    yield
-    lab.unload()
+pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("loaded")]
 
 
 @families

@@ -12,10 +12,9 @@ from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.load.resources.programs import Record
 from policyc.runtime.observe.attest import attest
-from tests.kernel.ipvlan.bed import FAMILIES, PODS, SILENCE, Slaves
+from tests.kernel.ipvlan.bed import PODS, SILENCE, Slaves
 
 pytestmark = pytest.mark.kernel
-families = pytest.mark.parametrize("family", FAMILIES)
 PROGRAMS = {f"pc_{where}_{way}" for where in ("slave", "parent", "node") for way in ("out", "in")}
 
 

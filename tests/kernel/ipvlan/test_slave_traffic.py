@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 
 from policyc.runtime.snat.snat import Masquerade
-from tests.kernel.ipvlan.bed import FAMILIES, PORT, SILENCE, Slaves
+from tests.kernel.ipvlan.bed import PORT, SILENCE, Slaves, families
 from tests.kernel.support.service_yaml import PORT as SERVICE_PORT
 from tests.kernel.support.service_yaml import VIP, service, slices, web
 
 pytestmark = pytest.mark.kernel
-families = pytest.mark.parametrize("family", FAMILIES)
 FROM_OUTSIDE = {4: "10.96.0.20", 6: "fd96::20"}
 
 
