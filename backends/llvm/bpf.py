@@ -56,7 +56,6 @@ OF_SOCKETS = (
         "pc_external",
     ),
     *("pc_ep", "pc_ep4", "pc_ep6", "pc_if", "pc_frontends", "pc_choices", "pc_backends"),
-    "pc_bypass_conns",
 )
 """Maps that only the programs at sockets use (datapath/policy_connect.h, policy_bypass.h)."""
 _AT_SOCKETS = ("pc_policy_conn4", "pc_policy_conn6", "pc_bypass_deny")

@@ -10,6 +10,7 @@ from typing import Literal
 from policyc.runtime.attach import (
     clsact,
     netkit,
+    prerouting,
     slaves,
     tcx,
 )
@@ -91,6 +92,8 @@ def attach(pins: Pins, at: Attachment, programs: Mapping[str, int]) -> None:
                 tcx.attach(prog, at.ifindex, hook.tcx_type, pins.link(at.ifindex, hook.program))
             else:
                 clsact.attach(prog, at.ifindex, hook.direction, hook.program)
+        if at.role == "pod":
+            prerouting.add(pins, at.ifindex)
     except OSError as error:
         if error.errno in (errno.ENODEV, errno.ENOLINK) or not is_there(at):
             raise GoneError(at) from error
@@ -112,6 +115,8 @@ def is_whole(pins: Pins, at: Attachment) -> bool:
 
 def detach(pins: Pins, at: Attachment) -> None:
     """Detach the device's hooks; does nothing if the device is gone."""
+    if at.role == "pod":
+        prerouting.forget(pins, at.ifindex)
     for hook in hooks_at(at):
         if at.kind == tcx.KIND:
             tcx.detach(pins.link(at.ifindex, hook.program))

@@ -25,10 +25,10 @@ Bypass = Literal["tcp"]
 """The protocols whose data bypasses the stack."""
 ADDING, MESSAGES = "pc_bypass_add", "pc_bypass_msg"
 """The program that adds sockets, and the one that runs on messages."""
+DENIED = "pc_bypass_deny"
+"""The program of the policy's object that decides a connection again, for the loader."""
 SLOT = "pc_bypass_slot"
 """The map by which hooks call the first one."""
-LISTING, DENIED = "pc_bypass_list", "pc_bypass_deny"
-"""Programs that list sockets: all of them, and (of the policy's object) those that policy denies."""
 SK_MSG_VERDICT = 7
 """Of enum bpf_attach_type: how the second one is attached to its map."""
 _NOTING = "log", "limit", "notes"

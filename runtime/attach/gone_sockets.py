@@ -11,8 +11,7 @@ from pathlib import Path
 
 from policyc.runtime import switch
 from policyc.runtime.attach import ended_sockets
-from policyc.runtime.attach.socket_hooks import LISTING
-from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.attach.socket_listing import REMOVED
 from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.maps.sockets import SocketServices
 from policyc.runtime.state import Warn, unheard
@@ -27,13 +26,13 @@ def end(pins: Pins, epoch: int, warn: Warn) -> int:
     `warn` is told of a kernel that cannot, and of sockets in a network namespace that is not found:
     these connections go on.
     """
-    program = pins.sockets(epoch) / LISTING
-    if not program.exists():
+    folder = pins.sockets(epoch)
+    if not REMOVED.pin(folder).exists():
         return 0
     switch.wait_for_readers()  # until no hook at connect() uses what was removed
     ended = 0
     for left in reversed(range(_PASSES)):
-        by_network = _listed(pins, program)
+        by_network = _listed(pins, folder)
         if not by_network:
             break
         ended += ended_sockets.end(
@@ -42,10 +41,10 @@ def end(pins: Pins, epoch: int, warn: Warn) -> int:
     return ended
 
 
-def _listed(pins: Pins, program: Path) -> dict[int, set[tuple[int, int]]]:
+def _listed(pins: Pins, folder: Path) -> dict[int, set[tuple[int, int]]]:
     """Protocol and cookie of each socket, by the cookie of its network namespace."""
     found: dict[int, set[tuple[int, int]]] = defaultdict(set)
-    with SocketServices(pins) as services, bpf_syscall.obj_get(program) as fd:
-        for each in services.listed_by(fd):
+    with SocketServices(pins) as services:
+        for each in services.read(REMOVED.read(folder, services.fd)):
             found[each.network].add((each.protocol, each.cookie))
     return found

@@ -15,6 +15,7 @@ from policyc.runtime.bundle.bundle import (
     BYPASS_OBJECT,
     HOOKS_OBJECT,
     POLICY_OBJECT,
+    PREROUTING_OBJECT,
     SLAVES_OBJECT,
     SOCKETS_OBJECT,
     XDP_OBJECT,
@@ -37,6 +38,7 @@ _OBJECTS = (
     BYPASS_OBJECT,
     XDP_OBJECT,
     SLAVES_OBJECT,
+    PREROUTING_OBJECT,
 )
 _NAME_SIZE = 15  # the kernel cuts off the rest (BPF_OBJ_NAME_LEN)
 _OPTIONAL = (

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
+from policyc.runtime.attach.socket_listing import REMOVED
 from policyc.runtime.bundle.address_value import Address
 from policyc.runtime.bundle.bundle import (
     SOCKETS_OBJECT,
@@ -42,8 +43,6 @@ PROGRAMS = {
 """Program -> enum bpf_attach_type."""
 CONNECT_HOOKS = {"pc_policy_conn4": 10, "pc_policy_conn6": 11}
 """The same for the programs of a policy's object that refuse a connect()."""
-LISTING = "pc_gone_sockets"
-"""The program that lists the connections whose endpoint was removed; it is attached nowhere."""
 _CGROUP2_MAGIC = 0x63677270
 
 
@@ -86,7 +85,7 @@ def attach(
             served.add(pods, undo)
         undo.by(_take_off, folder)
         folder.mkdir(parents=True)
-        bpf_syscall.obj_pin(loaded.program_fd(LISTING), folder / LISTING)
+        bpf_syscall.obj_pin(loaded.program_fd(REMOVED.name), REMOVED.pin(folder))
         at = os.open(cgroup, os.O_RDONLY | os.O_DIRECTORY)
         try:
             programs = {name: loaded.program_fd(name) for name in PROGRAMS} | dict(refusing)
@@ -124,7 +123,7 @@ def _take_off(folder: Path) -> None:
     if not folder.is_dir():
         return
     for pin in folder.iterdir():
-        if pin.name != LISTING:
+        if pin.name not in REMOVED.both:
             with bpf_syscall.obj_get(pin) as fd, suppress(OSError):  # the cgroup may be gone
                 bpf_syscall.link_detach(fd)
         pin.unlink()

@@ -26,6 +26,7 @@ SOCKETS_OBJECT = "sockets.bpf.o"
 BYPASS_OBJECT = "bypass.bpf.o"
 XDP_OBJECT = "xdp.bpf.o"
 SLAVES_OBJECT = "slaves.bpf.o"
+PREROUTING_OBJECT = "prerouting.bpf.o"
 _NEEDED = (POLICY_OBJECT, HOOKS_OBJECT, "plan.json", "classifier.json", "rules.json")
 
 DENY_OWN_NODE = "deny-own-node"

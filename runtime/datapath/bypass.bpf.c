@@ -27,18 +27,33 @@ int pc_bypass_msg(struct sk_msg_md *ctx)
 	return SK_PASS;
 }
 
+static __always_inline void pc_list_bypassed(struct seq_file *seq, struct sock *sk,
+					     struct pc_bypass_conn *conn)
+{
+	if (!conn || !sk)
+		return;
+	conn->netns = sk->__sk_common.skc_net.net->net_cookie;
+	conn->socket = bpf_get_socket_cookie(sk);
+	bpf_seq_write(seq, conn, sizeof(*conn));
+}
+
 /* Lists the sockets that were added, for the loader. */
 SEC("iter/bpf_sk_storage_map")
 int pc_bypass_list(struct bpf_iter__bpf_sk_storage_map *ctx)
 {
-	struct pc_bypass_conn *conn = ctx->value;
-	struct sock *sk = ctx->sk;
+	pc_list_bypassed(ctx->meta->seq, ctx->sk, ctx->value);
+	return 0;
+}
 
-	if (!conn || !sk)
-		return 0;
-	conn->netns = sk->__sk_common.skc_net.net->net_cookie;
-	conn->socket = bpf_get_socket_cookie(sk);
-	bpf_seq_write(ctx->meta->seq, conn, sizeof(*conn));
+/* The same by open files. */
+SEC("iter/task_file")
+int pc_bypass_files(struct bpf_iter__task_file *ctx)
+{
+	struct sock *sk = pc_sock_of_file(ctx);
+
+	if (sk)
+		pc_list_bypassed(ctx->meta->seq, sk,
+				 bpf_sk_storage_get(&pc_bypass_conns, sk, 0, 0));
 	return 0;
 }
 

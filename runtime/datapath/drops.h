@@ -42,7 +42,7 @@ enum drop_reason {
 	PC_DROP_UNRELATED,       /* an ICMP error to a Service, about no packet that it has sent */
 	PC_DROP_TUNNEL_PORT,     /* UDP to the port that is reserved for traffic between nodes */
 	PC_DROP_SPOOFED_MARK,    /* a pod's packet with a mark that identifies our own packets */
-	PC_DROP_UNCHECKED, /* of an ipvlan slave, and not by the hook that checks its sender */
+	PC_DROP_UNCHECKED,       /* of a pod, and the hook that checks its sender has not seen it */
 	PC_DROP_REASONS
 };
 

@@ -29,6 +29,7 @@ int pc_from_pod(struct __sk_buff *skb)
 	struct pc_flow *flow = pc_flow_scratch();
 	int mark, step;
 
+	skb->tc_index = PC_STAMP_PASSED; /* for prerouting.bpf.c */
 	if (!flow)
 		return pc_tc_action(PC_DROP_NO_POLICY);
 	mark = skb->mark ? pc_pod_mark(skb, skb->ifindex) : PC_MARK_OTHER;

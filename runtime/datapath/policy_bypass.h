@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* policy_bypass.h - lists the bypassed connections that the policy denies, for the loader, which
- * ends them. Only in bundles that were compiled with --socket-programs; policy_run.h includes it.
+/* policy_bypass.h - tells the loader which bypassed connections the policy denies: it ends them.
+ * Only in bundles that were compiled with --socket-programs; policy_run.h includes it.
  *
  * A bypassed connection whose ends only read sends no packet that a hook could decide.
  */
 #pragma once
-#include "bpf_iter.h"
-#include "bypass_conn.h"
 #include "policy_connect.h"
+#include <linux/if_ether.h>
 
 /* Whether the policy denies the connection to the two pods that its ends are now. Not global: 6.1
  * takes no field of a global function's argument as a map's key.
@@ -25,16 +24,15 @@ static __noinline bool pc_bypass_is_denied(const struct pc_tuple *tuple)
 	return pc_connect_ends_deny(&flow, &decision);
 }
 
-SEC("iter/bpf_sk_storage_map")
-int pc_bypass_deny(struct bpf_iter__bpf_sk_storage_map *ctx)
+/* A frame with a connection's tuple behind its Ethernet header; dropped if the policy denies the
+ * connection. The loader makes it (BPF_PROG_TEST_RUN): no device sees it.
+ */
+SEC("tc")
+int pc_bypass_deny(struct __sk_buff *skb)
 {
-	struct pc_bypass_conn *conn = ctx->value;
-	struct pc_tuple tuple;
+	struct pc_tuple tuple = {};
 
-	if (!conn)
-		return 0;
-	tuple = conn->tuple;
-	if (pc_bypass_is_denied(&tuple))
-		bpf_seq_write(ctx->meta->seq, &conn->key, sizeof(conn->key));
-	return 0;
+	if (bpf_skb_load_bytes(skb, ETH_HLEN, &tuple, sizeof(tuple)))
+		return TC_ACT_SHOT;
+	return pc_bypass_is_denied(&tuple) ? TC_ACT_SHOT : TC_ACT_UNSPEC;
 }

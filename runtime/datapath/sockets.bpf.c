@@ -122,14 +122,28 @@ int pc_getpeer6(struct bpf_sock_addr *ctx)
 	return pc_from6(ctx);
 }
 
+static __always_inline void pc_list_gone(struct seq_file *seq, struct pc_socket_service *service)
+{
+	if (service && service->backend && !pc_backend_of(service->backend))
+		bpf_seq_write(seq, service, sizeof(*service));
+}
+
 /* Lists the connections whose endpoint was removed, for the loader, which ends them. */
 SEC("iter/bpf_sk_storage_map")
 int pc_gone_sockets(struct bpf_iter__bpf_sk_storage_map *ctx)
 {
-	struct pc_socket_service *service = ctx->value;
+	pc_list_gone(ctx->meta->seq, ctx->value);
+	return 0;
+}
 
-	if (service && service->backend && !pc_backend_of(service->backend))
-		bpf_seq_write(ctx->meta->seq, service, sizeof(*service));
+/* The same by open files. */
+SEC("iter/task_file")
+int pc_gone_files(struct bpf_iter__task_file *ctx)
+{
+	struct sock *sk = pc_sock_of_file(ctx);
+
+	if (sk)
+		pc_list_gone(ctx->meta->seq, bpf_sk_storage_get(&pc_socket_conns, sk, 0, 0));
 	return 0;
 }
 

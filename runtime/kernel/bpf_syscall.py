@@ -41,11 +41,15 @@ LINK_DETACH = 34
 ATTACH_TRACE_ITER = 28
 ATTACH_TCX_INGRESS = 46
 ATTACH_TCX_EGRESS = 47
+_PREROUTING = 0  # NF_INET_PRE_ROUTING
 _MPROG_MAX = 64  # BPF_MPROG_MAX: programs at a device
 _BEFORE = 1 << 3  # BPF_F_BEFORE: without another program, before all
 ATTACH_XDP = 37
 ATTACH_NETKIT_PRIMARY = 54
 ATTACH_NETKIT_PEER = 55
+ATTACH_NETFILTER = 45
+PROG_TYPE_NETFILTER = 32
+PROG_TYPE_TRACING = 26
 LINK_TYPE_TCX = 11
 
 _LOAD_64, _MAP_FD, _MAP_VALUE = 0x18, 1, 2  # BPF_LD | BPF_DW | BPF_IMM; BPF_PSEUDO_MAP_*
@@ -248,6 +252,23 @@ def map_items_batch(
 # --- programs and links -----------------------------------------------------------------------
 
 
+def takes_program(kind: int, attach_type: int, function: int = 0) -> bool:
+    """Whether the kernel takes a program of these types that does nothing.
+
+    `function` is the BTF id of what a tracing program is attached to.
+    """
+    code = struct.pack("=BBhiBBhi", 0xB7, 0, 0, 1, 0x95, 0, 0, 0)  # r0 = 1; exit
+    instructions = ctypes.create_string_buffer(code, len(code))
+    license_name = ctypes.create_string_buffer(b"GPL")
+    attr = struct.pack("=IIQQ", kind, 2, _address(instructions), _address(license_name))
+    attr += struct.pack("=44xI28xI", attach_type, function)
+    try:
+        with Fd(bpf(PROG_LOAD, attr)):
+            return True
+    except OSError:
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class ProgInfo:
     """The kernel's information about a program."""
@@ -334,6 +355,20 @@ def link_create_cgroup(prog: int, cgroup: int, attach_type: int) -> Fd:
     return Fd(bpf(LINK_CREATE, struct.pack("=IIII48x", prog, cgroup, attach_type, 0)))
 
 
+def link_create_netfilter(prog: int, family: int, priority: int) -> Fd:
+    """Attach to PREROUTING of this network namespace; `family` is a NFPROTO_* number."""
+    hook = struct.pack("=IIiI", family, _PREROUTING, priority, 0)
+    return Fd(
+        bpf(LINK_CREATE, struct.pack("=IIII", prog, 0, ATTACH_NETFILTER, 0) + hook + bytes(32))
+    )
+
+
+def netfilter_link_program(fd: int) -> int:
+    """The id of the program of a link of netfilter."""
+    (prog_id,) = struct.unpack_from("=I", _info(fd, 64), 8)
+    return int(prog_id)
+
+
 def prog_attach_map(prog: int, map_fd: int, attach_type: int) -> None:
     """Let a map of sockets run the program, in place of another one; sockets in it keep theirs."""
     bpf(PROG_ATTACH, struct.pack("=IIIII", map_fd, prog, attach_type, 0, 0))
@@ -359,11 +394,12 @@ def prog_query_tcx(ifindex: int, attach_type: int) -> tuple[int, ...]:
     return tuple(ids[:count])
 
 
-def iterate_map(prog: int, map_fd: int) -> bytes:
-    """All that an iterator program writes about the elements of a map."""
-    which = struct.pack("=I", map_fd)  # union bpf_iter_link_info
+def iterate(prog: int, map_fd: int | None = None) -> bytes:
+    """All that an iterator program writes; `map_fd` is the map whose elements it is about."""
+    which = b"" if map_fd is None else struct.pack("=I", map_fd)  # union bpf_iter_link_info
     info = ctypes.create_string_buffer(which, len(which))
-    attr = struct.pack("=IIIIQI36x", prog, 0, ATTACH_TRACE_ITER, 0, _address(info), len(info))
+    at = _address(info) if which else 0
+    attr = struct.pack("=IIIIQI36x", prog, 0, ATTACH_TRACE_ITER, 0, at, len(which))
     with Fd(bpf(LINK_CREATE, attr)) as link:
         reading = bpf(ITER_CREATE, struct.pack("=II", link, 0))
     with os.fdopen(reading, "rb") as written:

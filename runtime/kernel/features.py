@@ -5,10 +5,10 @@ import os
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 from policyc.runtime.errors import HostError
-from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel import bpf_syscall, libbpf
 
 _PROG_QUERY = 16
 _LOOPBACK = 1  # ifindex of lo, in every network namespace
@@ -47,3 +47,8 @@ def _has_tcx() -> bool:
 
 
 TCX = Feature("attaching by tcx links", "6.6", _has_tcx)
+NETFILTER = Feature("a BPF program in netfilter", "6.4", partial(libbpf.takes, libbpf.NETFILTER))
+MAP_ITERATORS = Feature(
+    "a BPF program for each element of a map", "5.9", partial(libbpf.takes, libbpf.MAP_ITERATOR)
+)
+"""Some kernels are locked down more than others, and refuse such programs (EPERM)."""

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from policyc.runtime.errors import HostError
+from policyc.runtime.kernel import bpf_syscall
 
 _SONAME = "libbpf.so.1"
 _PRINT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
@@ -22,6 +23,17 @@ SAMPLE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes
 """The callback of libbpf for each record of a ring buffer: context, record, its size."""
 _LOG_LIMIT = 1 << 20
 _DEBUG = 2  # LIBBPF_DEBUG
+
+NETFILTER, MAP_ITERATOR = "netfilter", "iter/bpf_sk_storage_map"
+"""Sections of programs that not every kernel takes."""
+_PROBED = {
+    NETFILTER: (bpf_syscall.PROG_TYPE_NETFILTER, bpf_syscall.ATTACH_NETFILTER, ""),
+    MAP_ITERATOR: (
+        *(bpf_syscall.PROG_TYPE_TRACING, bpf_syscall.ATTACH_TRACE_ITER),
+        "bpf_sk_storage_map",
+    ),
+}
+"""By section: the types of the program, and what it iterates."""
 
 _libc = ctypes.CDLL(None)
 _messages: list[str] = []
@@ -68,12 +80,17 @@ def library() -> Any:
         ("bpf_object__find_map_by_name", pointer, (pointer, text)),
         ("bpf_object__find_program_by_name", pointer, (pointer, text)),
         ("bpf_object__next_map", pointer, (pointer, pointer)),
+        ("bpf_object__next_program", pointer, (pointer, pointer)),
         ("bpf_map__fd", ctypes.c_int, (pointer,)),
         ("bpf_map__name", text, (pointer,)),
         ("bpf_map__pin_path", text, (pointer,)),
         ("bpf_map__initial_value", pointer, (pointer, ctypes.POINTER(ctypes.c_size_t))),
         ("bpf_program__fd", ctypes.c_int, (pointer,)),
         ("bpf_program__set_autoload", ctypes.c_int, (pointer, ctypes.c_bool)),
+        ("bpf_program__section_name", text, (pointer,)),
+        ("bpf_program__set_type", ctypes.c_int, (pointer, ctypes.c_int)),
+        ("bpf_program__set_expected_attach_type", ctypes.c_int, (pointer, ctypes.c_int)),
+        ("libbpf_find_vmlinux_btf_id", ctypes.c_int, (text, ctypes.c_int)),
         ("libbpf_set_print", pointer, (_PRINT,)),
         ("ring_buffer__new", pointer, (ctypes.c_int, SAMPLE, pointer, pointer)),
         ("ring_buffer__poll", ctypes.c_int, (pointer, ctypes.c_int)),
@@ -86,8 +103,18 @@ def library() -> Any:
     return lib
 
 
+@cache
+def takes(section: str) -> bool:
+    """Whether this kernel takes programs of a section, `NETFILTER` or `MAP_ITERATOR`; tried once."""
+    kind, attach_type, name = _PROBED[section]
+    function = 0
+    if name:
+        function = library().libbpf_find_vmlinux_btf_id(name.encode(), attach_type)
+    return function >= 0 and bpf_syscall.takes_program(kind, attach_type, function)
+
+
 class Object:
-    """A BPF object that is loaded into the kernel.
+    """A BPF object that is loaded into the kernel, without programs that this kernel does not take.
 
     Maps that the object pins by name are looked up under `pin_root`. An existing one is used (libbpf
     refuses another definition), and a missing one is created.
@@ -102,6 +129,19 @@ class Object:
         self._object = self._lib.bpf_object__open_file(os.fsencode(path), ctypes.byref(options))
         if not self._object:
             raise HostError(f"{path.name}: libbpf cannot open it", detail="".join(_messages))
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Leave out what this kernel does not take; libbpf knows netfilter only from 1.3 on."""
+        at = self._lib.bpf_object__next_program(self._object, None)
+        while at:
+            section = self._lib.bpf_program__section_name(at).decode()
+            if section in _PROBED and not takes(section):
+                self._lib.bpf_program__set_autoload(at, False)
+            elif section == NETFILTER:
+                self._lib.bpf_program__set_type(at, bpf_syscall.PROG_TYPE_NETFILTER)
+                self._lib.bpf_program__set_expected_attach_type(at, bpf_syscall.ATTACH_NETFILTER)
+            at = self._lib.bpf_object__next_program(self._object, at)
 
     def load(self) -> None:
         """Create the maps, verify and load the programs."""
@@ -133,6 +173,11 @@ class Object:
             )
         ctypes.memmove(data, values, len(values))
 
+    def is_loaded(self, name: str) -> bool:
+        """Whether the kernel has the program of that name. After `load`."""
+        program = self._lib.bpf_object__find_program_by_name(self._object, name.encode())
+        return bool(program) and int(self._lib.bpf_program__fd(program)) >= 0
+
     def program_fd(self, name: str) -> int:
         """The program's descriptor, valid as long as the object."""
         program = self._lib.bpf_object__find_program_by_name(self._object, name.encode())
@@ -140,7 +185,10 @@ class Object:
             raise HostError(
                 f"{self._path.name} has no program `{name}`", "compile the bundle again"
             )
-        return int(self._lib.bpf_program__fd(program))
+        fd = int(self._lib.bpf_program__fd(program))
+        if fd < 0:
+            raise HostError(f"{self._path.name}: the program `{name}` was left out")
+        return fd
 
     def map_fd(self, name: str) -> int:
         """The map's descriptor, valid as long as the object."""

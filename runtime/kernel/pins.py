@@ -7,6 +7,7 @@
     ROOT/xdp/IFINDEX            links of XDP, one an uplink
     ROOT/netkit/IFINDEX-SIDE    links of netkit, two a device of a pod
     ROOT/slaves/DEVICE-WAY      tcx links at ipvlan slaves and their parents
+    ROOT/prerouting/FAMILY-N    links of netfilter, one for each IP family
     ROOT/sockets/EPOCH/NAME     links of a cgroup, one for each hook of the node's own sockets
     ROOT/generations/EPOCH/NAME the program and the maps of one generation
 
@@ -22,7 +23,10 @@ from pathlib import Path
 from policyc.runtime.errors import HostError
 
 DEFAULT_ROOT = Path("/sys/fs/bpf/policyc")
-_FOLDERS = ("sockets", "xdp", "netkit", "slaves", "links", "hooks", "generations", "maps")
+_FOLDERS = (
+    *("prerouting", "sockets", "xdp", "netkit", "slaves"),
+    *("links", "hooks", "generations", "maps"),
+)
 _BPF_FS_MAGIC = 0xCAFE4A11
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -58,6 +62,11 @@ class Pins:
     def slaves(self) -> Path:
         """The folder of the links at ipvlan slaves and their parents."""
         return self.root / "slaves"
+
+    @property
+    def prerouting(self) -> Path:
+        """The folder of the links of netfilter."""
+        return self.root / "prerouting"
 
     def map(self, name: str) -> Path:
         """A shared map."""

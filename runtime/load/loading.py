@@ -24,6 +24,7 @@ from policyc.runtime.load.resources.node_maps import (
     Snat,
 )
 from policyc.runtime.load.resources.own_devices import Reassembly, ServiceRoute, Tunnel
+from policyc.runtime.load.resources.prerouting import Prerouting
 from policyc.runtime.load.resources.programs import Folders, Hooks, PolicyProgram, Record
 from policyc.runtime.load.resources.resource import Resource, Resources, Transaction
 from policyc.runtime.load.resources.services import Services
@@ -35,7 +36,7 @@ from policyc.runtime.undo import Undo
 RESOURCES: tuple[type[Resource], ...] = (
     Folders, Hooks, PolicyProgram, FailsafePorts, GracePeriod, Snat, ClusterNodes, Endpoints,
     Bypassing, DeviceHooks, Netkit, Slaves, SocketHooks, Xdp, Tunnel, Reassembly, ServiceRoute,
-    Record, Services,
+    Prerouting, Record, Services,
 )  # fmt: skip
 """Every resource, in the order of a load; sweeps and unloads go in reverse."""
 

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.per_cpu import per_cpu_sums
 from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.maps.pinned_map import PRESENT, PinnedMap
@@ -60,7 +59,8 @@ class BypassPods(ByEpoch):
 class BypassedSocket:
     """A socket that was added to the bypass."""
 
-    key: bytes
+    connection: bytes
+    """struct pc_tuple of the connection, from its opener."""
     network: int
     """The cookie of its network namespace."""
     cookie: int
@@ -77,19 +77,15 @@ class BypassedSockets(PinnedMap):
 
     NAME = "pc_bypass_conns"
 
-    def denied_by(self, program: int) -> set[bytes]:
-        """The keys that the policy's program lists."""
-        return {*_chunks(bpf_syscall.iterate_map(program, self.fd), self.value.field("key").size)}
-
-    def listed_by(self, program: int) -> list[BypassedSocket]:
-        """Every socket, as the program of the bypass lists them."""
-        raw = bpf_syscall.iterate_map(program, self.fd)
-        return [self._read(each) for each in _chunks(raw, self.value.size)]
+    def read(self, data: bytes) -> list[BypassedSocket]:
+        """The sockets of a listing, each once."""
+        found = map(self._read, _chunks(data, self.value.size))
+        return list({each.cookie: each for each in found}.values())
 
     def _read(self, raw: bytes) -> BypassedSocket:
         number = self.value.number
         return BypassedSocket(
-            key=self.value.raw(raw, "key"),
+            connection=self.value.raw(raw, "tuple"),
             network=number(raw, "netns"),
             cookie=number(raw, "socket"),
             messages=number(raw, "messages"),

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from policyc.runtime.bundle.address_value import Address, packed
-from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.maps.pinned_map import PinnedMap, SingleEntry
 from policyc.runtime.undo import Undo
 
@@ -70,9 +69,8 @@ class SocketServices(PinnedMap):
 
     NAME = "pc_socket_conns"
 
-    def listed_by(self, program: int) -> list[ConnectedSocket]:
-        """The sockets that an iterator program lists: it writes the values of this map."""
-        data = bpf_syscall.iterate_map(program, self.fd)
+    def read(self, data: bytes) -> list[ConnectedSocket]:
+        """The sockets of a listing: it has values of this map."""
         number, size = self.value.number, self.info.value_size
         entries = (data[at : at + size] for at in range(0, len(data), size))
         return [

@@ -65,6 +65,7 @@ from policyc.runtime.observe.attested_maps import (
     foreign,
     images_of,
 )
+from policyc.runtime.observe.attested_prerouting import prerouting_faults
 from policyc.runtime.observe.attested_programs import POLICY_PROGRAM, Programs
 from policyc.runtime.observe.attested_slaves import slave_faults
 from policyc.runtime.observe.attested_sockets import socket_faults
@@ -260,7 +261,10 @@ class _Live:
             where = f"{name} (netkit {side})"
             faults += self.programs.differences(ident, netkit.PROGRAM, where)
         at_slaves, wrong = slave_faults(self.pins, self.bundle, self.generation)
-        return compared + at_slaves, faults + wrong
+        at_netfilter, open_there = prerouting_faults(
+            self.pins, self.bundle, self.programs, self.generation
+        )
+        return compared + at_slaves + at_netfilter, faults + wrong + open_there
 
     def _attached(self, at: Attachment, hook: attach.Hook) -> Iterator[str]:
         ident = attach.attached_program(self.pins, at, hook)

@@ -4,6 +4,7 @@
 from collections.abc import Iterator
 
 from policyc.runtime.attach import bypass
+from policyc.runtime.attach.socket_listing import BYPASSED
 from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.maps.bypass import ByEpoch, BypassPods, BypassRules, BypassSockets
@@ -36,7 +37,7 @@ def _programs(pins: Pins, programs: Programs, generation: Generation) -> Iterato
         yield f"{BypassSockets.NAME}: no program runs on messages"
     for ident in attached:
         yield from programs.differences(ident, bypass.MESSAGES, BypassSockets.NAME)
-    for name in (bypass.LISTING, bypass.DENIED):
+    for name in (BYPASSED.name, bypass.DENIED):
         pin = pins.generation(generation.epoch) / name
         if not pin.exists():
             yield f"{name}: there is no such program"

@@ -6,15 +6,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from policyc.runtime.attach import attach, bypass, socket_hooks
+from policyc.runtime.attach import attach, bypass, prerouting, socket_hooks, socket_listing
+from policyc.runtime.attach.socket_listing import BYPASSED, REMOVED
 from policyc.runtime.bundle.bundle import (
     BYPASS_OBJECT,
     HOOKS_OBJECT,
     POLICY_OBJECT,
+    PREROUTING_OBJECT,
     SOCKETS_OBJECT,
     Bundle,
 )
-from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel import bpf_syscall, features
 from policyc.runtime.kernel.libbpf import Object
 from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.state import Generation
@@ -60,7 +62,7 @@ def _pinned(folder: Path) -> Mapping[int, str]:
     """The maps that are pinned in a folder, by id."""
     found = {}
     for path in folder.iterdir() if folder.is_dir() else ():
-        if path.name not in (POLICY_PROGRAM, bypass.LISTING, bypass.DENIED):
+        if path.name not in (POLICY_PROGRAM, bypass.DENIED, *socket_listing.NAMES):
             with bpf_syscall.obj_get(path) as fd:
                 found[bpf_syscall.map_info(fd).id] = path.name
     return found
@@ -96,9 +98,11 @@ class Programs:
             POLICY_OBJECT: [POLICY_PROGRAM, *refusing, *listing],
         }
         if generation.bypass:
-            found[BYPASS_OBJECT] = [bypass.ADDING, bypass.MESSAGES, bypass.LISTING]
+            found[BYPASS_OBJECT] = [bypass.ADDING, bypass.MESSAGES, BYPASSED.name]
+        if PREROUTING_OBJECT in self.bundle.digests and features.NETFILTER.is_there():
+            found[PREROUTING_OBJECT] = [prerouting.PROGRAM]
         if self.generation.cgroup:
-            found[SOCKETS_OBJECT] = [*socket_hooks.PROGRAMS, socket_hooks.LISTING]
+            found[SOCKETS_OBJECT] = [*socket_hooks.PROGRAMS, REMOVED.name]
         return found
 
     @cached_property

@@ -4,6 +4,7 @@
 from collections.abc import Iterable, Iterator
 
 from policyc.runtime.attach import pod_sockets, socket_hooks
+from policyc.runtime.attach.socket_listing import REMOVED
 from policyc.runtime.endpoints.endpoints import EndpointsFile
 from policyc.runtime.kernel import bpf_syscall, namespaces
 from policyc.runtime.kernel.pins import Pins
@@ -52,13 +53,13 @@ def _hooks(
 
 
 def _listing(pins: Pins, programs: Programs, generation: Generation) -> Iterator[str]:
-    pin = pins.sockets(generation.epoch) / socket_hooks.LISTING
+    pin = REMOVED.pin(pins.sockets(generation.epoch))
     if not pin.exists():
-        yield f"{socket_hooks.LISTING}: there is no such program"
+        yield f"{REMOVED.name}: there is no such program"
         return
     with bpf_syscall.obj_get(pin) as fd:
         ident = bpf_syscall.prog_info(fd).id
-    yield from programs.differences(ident, socket_hooks.LISTING, str(pin))
+    yield from programs.differences(ident, REMOVED.name, str(pin))
 
 
 def _differences(due: dict[bytes, bytes], there: dict[bytes, bytes]) -> Iterator[str]:

@@ -5,8 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from policyc.runtime.attach.bypass import LISTING
-from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.attach.socket_listing import BYPASSED
 from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.maps.bypass import BypassedSockets, totals
 from policyc.runtime.observe.rule_names import place_of, rules_by_id
@@ -42,11 +41,11 @@ class BypassStatus:
 
 def of(pins: Pins, generation: Generation) -> BypassStatus | None:
     """None if the load has no bypass."""
-    listing = pins.generation(generation.epoch) / LISTING
-    if not generation.bypass or not listing.exists():
+    programs = pins.generation(generation.epoch)
+    if not generation.bypass or not BYPASSED.pin(programs).exists():
         return None
-    with BypassedSockets(pins) as sockets, bpf_syscall.obj_get(listing) as fd:
-        found = sockets.listed_by(fd)
+    with BypassedSockets(pins) as sockets:
+        found = sockets.read(BYPASSED.read(programs, sockets.fd))
     messages: Counter[int] = Counter()
     sent: Counter[int] = Counter()
     for each in found:

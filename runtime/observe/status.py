@@ -2,7 +2,7 @@
 """The state of this node now, from the kernel, with names from the last load's record."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,8 @@ from policyc.runtime.attach import (
     denied_devices,
     hook_programs,
     leftovers,
-    netkit,
     network,
-    slaves,
-    socket_hooks,
-    tcx,
+    socket_listing,
     xdp,
 )
 from policyc.runtime.attach.xdp import XdpUplink
@@ -43,6 +40,7 @@ from policyc.runtime.maps.sockets import SocketPods
 from policyc.runtime.maps.xdp import XdpCounts
 from policyc.runtime.observe import bypass_status
 from policyc.runtime.observe.bypass_status import BypassStatus
+from policyc.runtime.observe.program_status import ProgramStatus, programs_of
 from policyc.runtime.observe.rule_names import place_of, rules_by_id
 from policyc.runtime.services import tables as service_tables
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
@@ -62,17 +60,6 @@ _COUNTED = (
     *("pc_frag4", "pc_frag6"),
     "pc_snat_entries",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ProgramStatus:
-    """A program, and the devices where it runs; the hooks tail-call the policy program."""
-
-    name: str
-    id: int
-    tag: str
-    attached: tuple[str, ...]  # "veth1a2b (tcx)"
-    is_tail_called: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +201,7 @@ def _half_loaded() -> HostError:
 
 
 def _status(where: Pins, generation: Generation, word: switch.Word, state: StateDir) -> NodeStatus:
-    programs, unprotected = _programs(where, generation)
+    programs, unprotected = programs_of(where, generation)
     return NodeStatus(
         node=generation.node,
         bundle=generation.bundle,
@@ -251,66 +238,6 @@ def _status(where: Pins, generation: Generation, word: switch.Word, state: State
     )
 
 
-def _programs(
-    where: Pins, generation: Generation
-) -> tuple[tuple[ProgramStatus, ...], tuple[str, ...]]:
-    found: list[ProgramStatus] = []
-    missing: list[str] = []
-    used = {"pod", *(at.role for at in generation.attachments)}
-    for role, hook in (
-        (role, hook) for role, hooks in attach.BY_ROLE.items() if role in used for hook in hooks
-    ):
-        with bpf_syscall.obj_get(where.hook(hook.program)) as fd:
-            info = bpf_syscall.prog_info(fd)
-        devices: list[str] = []
-        for at in generation.attachments:
-            if at.role != role:
-                continue
-            if attach.attached_program(where, at, hook) == info.id:
-                devices.append(f"{at.interface} ({at.kind})")
-            elif at.interface not in missing:
-                missing.append(at.interface)
-        devices += [
-            f"{at.interface} ({at.kind}, no pod)"
-            for at in leftovers.kept(generation)
-            if at.role == role and attach.attached_program(where, at, hook) == info.id
-        ]
-        found.append(ProgramStatus(hook.program, info.id, info.tag, tuple(devices)))
-    with bpf_syscall.obj_get(where.generation(generation.epoch) / POLICY_PROGRAM) as fd:
-        info = bpf_syscall.prog_info(fd)
-    found.append(ProgramStatus(POLICY_PROGRAM, info.id, info.tag, (), is_tail_called=True))
-    here = socket_hooks.cgroup_id(generation.cgroup) if generation.cgroup else 0
-    for name, (info, cgroup) in socket_hooks.attached(where, generation.epoch).items():
-        is_there = cgroup and cgroup == here
-        where_attached = (f"{generation.cgroup} (cgroup)",) if is_there else ()
-        found.append(ProgramStatus(name, info.id, info.tag, where_attached))
-    at_netkit = list(netkit.attached(where))
-    if at_netkit:
-        with bpf_syscall.prog_by_id(at_netkit[0][2]) as fd:
-            info = bpf_syscall.prog_info(fd)
-        sides = tuple(f"{device} (netkit {side})" for device, side, _ in at_netkit)
-        found.append(ProgramStatus(netkit.PROGRAM, info.id, info.tag, sides))
-    found += _at_slaves(where, generation)
-    for device, ident in xdp.attached(where).items():
-        with bpf_syscall.prog_by_id(ident) as fd:
-            info = bpf_syscall.prog_info(fd)
-        found.append(ProgramStatus(xdp.PROGRAM, info.id, info.tag, (f"{device} (xdp)",)))
-    missing += slaves.unhooked(where, generation)
-    return tuple(found), (*missing, *_open(where, generation))
-
-
-def _at_slaves(where: Pins, generation: Generation) -> Iterator[ProgramStatus]:
-    """Programs at ipvlan slaves and their parents; each device has some of its own, with one tag."""
-    found: dict[str, list[tuple[str, int]]] = {}
-    for at, way, ident in slaves.attached(where):
-        name = slaves.name_of(at, generation)
-        found.setdefault(at.program(way), []).append((f"{name} (tcx)", ident))
-    for program, places in found.items():
-        with bpf_syscall.prog_by_id(places[0][1]) as fd:
-            info = bpf_syscall.prog_info(fd)
-        yield ProgramStatus(program, info.id, info.tag, tuple(name for name, _ in places))
-
-
 def _socket_pods(where: Pins, generation: Generation) -> int | None:
     if not generation.cgroup or generation.socket_services != "pods":
         return None
@@ -325,15 +252,6 @@ def _denied(where: Pins, generation: Generation) -> tuple[str, ...]:
         for at in leftovers.kept(generation)
         if attach.is_whole(where, at) and attach.is_there(at)
     )
-
-
-def _open(where: Pins, generation: Generation) -> Iterator[str]:
-    """Devices that should be denied, and that let packets pass."""
-    for at in leftovers.kept(generation):
-        if attach.is_there(at) and not attach.is_whole(where, at):
-            yield denied_devices.name_of(at.ifindex)
-    for at in leftovers.unhooked(generation, tcx.KIND):
-        yield at.interface
 
 
 def _xdp(where: Pins) -> tuple[XdpUplink, ...]:
@@ -351,7 +269,7 @@ def _maps(where: Pins, generation: Generation) -> tuple[MapStatus, ...]:
     for name, (used, room) in service_tables.usage(where).items():
         found.append(MapStatus(name, used, room))
     for pin in sorted(where.generation(generation.epoch).iterdir()):
-        if pin.name not in (POLICY_PROGRAM, bypass.LISTING, bypass.DENIED):
+        if pin.name not in (POLICY_PROGRAM, bypass.DENIED, *socket_listing.NAMES):
             with bpf_syscall.obj_get(pin) as fd:
                 found.append(MapStatus(pin.name, None, bpf_syscall.map_info(fd).max_entries))
     return tuple(found)

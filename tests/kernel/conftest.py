@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from policyc.runtime.kernel import features
+from policyc.runtime.kernel.features import Feature
 from tests.kernel.support.follower import Follower
 from tests.kernel.support.node_under_test import NodeUnderTest
 from tests.kernel.support.objects import (
@@ -28,6 +30,14 @@ from tests.kernel.support.table_policy import ANY
 from tests.kernel.support.two_nodes import TwoNodes
 from tests.kernel_corpus.surroundings import own_bpffs, own_network
 from tests.shared import made_once
+
+
+@pytest.fixture(params=("best", "open files"))
+def listing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How sockets are listed: by the best way of this kernel, and by open files."""
+    if request.param == "open files":
+        without = Feature("none", "6.1", lambda: False)
+        monkeypatch.setattr(features, "MAP_ITERATORS", without)
 
 
 @pytest.fixture(scope="session")

@@ -94,7 +94,8 @@ def _measure(file: Path, pins: Path, programs: list[str]) -> dict[str, Any]:
     with ExitStack() as stack:
         loaded = stack.enter_context(Object(file, pins))
         loaded.load()
-        infos = {name: bpf_syscall.prog_info(loaded.program_fd(name)) for name in programs}
+        taken = [name for name in programs if loaded.is_loaded(name)]
+        infos = {name: bpf_syscall.prog_info(loaded.program_fd(name)) for name in taken}
         maps = [bpf_syscall.map_info(fd) for _, fd in loaded.own_maps()]
     return {
         "programs": {

@@ -46,6 +46,7 @@ HOOKS = (
     "pc_to_slave",
 )
 XDP_PROGRAMS = ("pc_xdp_from",)
+PREROUTING_PROGRAMS = ("pc_prerouting",)
 SLAVE_PROGRAMS = tuple(
     f"pc_{where}_{way}" for where in ("slave", "parent", "node") for way in ("out", "in")
 )
@@ -295,6 +296,7 @@ def _manifest(
             *({"name": name, "object": "bypass.bpf.o"} for name in BYPASS_PROGRAMS),
             *({"name": name, "object": "xdp.bpf.o"} for name in XDP_PROGRAMS),
             *({"name": name, "object": "slaves.bpf.o"} for name in SLAVE_PROGRAMS),
+            *({"name": name, "object": "prerouting.bpf.o"} for name in PREROUTING_PROGRAMS),
             {"name": POLICY_PROGRAM, "object": POLICY_OBJECT},
             *({"name": name, "object": POLICY_OBJECT} for name in socket_programs(emitted)),
         ],

@@ -19,8 +19,8 @@ if TYPE_CHECKING:  # the command line needs targets before it knows whether anyt
     from policyc.ir.viewed import Verdicts
 
 HOOKS, SOCKETS, BYPASS, XDP = "hooks.bpf.o", "sockets.bpf.o", "bypass.bpf.o", "xdp.bpf.o"
-SLAVES = "slaves.bpf.o"
-NODE_OBJECTS = (HOOKS, SOCKETS, BYPASS, XDP, SLAVES)
+SLAVES, PREROUTING = "slaves.bpf.o", "prerouting.bpf.o"
+NODE_OBJECTS = (HOOKS, SOCKETS, BYPASS, XDP, SLAVES, PREROUTING)
 """The objects that are the same for every policy."""
 
 
@@ -59,7 +59,7 @@ class Target:
     @property
     def shared_objects(self) -> tuple[str, ...]:
         """Objects of the node, besides the hooks, whose maps the policy program shares."""
-        return (SOCKETS, BYPASS) if self.at_sockets else ()
+        return (SOCKETS,) if self.at_sockets else ()
 
     def node_objects(self, cache: BuildCache | None) -> dict[str, bytes]:
         """NODE_OBJECTS by name; without clang, the prebuilt ones."""

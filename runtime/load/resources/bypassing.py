@@ -3,6 +3,7 @@
 
 from policyc.runtime import switch
 from policyc.runtime.attach import bypass, denied_connections, socket_hooks
+from policyc.runtime.attach.socket_listing import BYPASSED
 from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.libbpf import Object
 from policyc.runtime.load.context import Removal
@@ -33,9 +34,9 @@ class Bypassing(Resource):
         """Tell which pods may be bypassed, and which rules' connections stay with the stack."""
         if not self._loaded:
             return
-        listing = self.context.pins.generation(generation.epoch) / bypass.LISTING
-        if not listing.exists():  # this may run twice
-            bpf_syscall.obj_pin(self._loaded.program_fd(bypass.LISTING), listing)
+        pin = BYPASSED.pin(self.context.pins.generation(generation.epoch))
+        if not pin.exists():  # this may run twice
+            bpf_syscall.obj_pin(self._loaded.program_fd(BYPASSED.name), pin)
         with BypassRules(self.context.pins) as rules:
             rules.add(generation.epoch, bypass.rules_left_alone(generation), work.undo)
         with BypassPods(self.context.pins) as pods:

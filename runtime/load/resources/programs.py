@@ -3,7 +3,8 @@
 
 import struct
 
-from policyc.runtime.attach import bypass, hook_programs, network, socket_hooks
+from policyc.runtime.attach import hook_programs, network, socket_hooks
+from policyc.runtime.attach.bypass import DENIED
 from policyc.runtime.attach.hook_programs import HookPrograms
 from policyc.runtime.bundle.bundle import POLICY_OBJECT
 from policyc.runtime.errors import InputError
@@ -90,7 +91,7 @@ class PolicyProgram(Resource):
         path = at.given.bundle.path / POLICY_OBJECT
         self.program = work.held.enter_context(Object(path, at.pins.maps))
         socket_hooks.forget_new_maps(at.pins, work.undo)  # hooks at connect() share some
-        self.program.leave_out({*socket_hooks.CONNECT_HOOKS, bypass.DENIED} - self._at_sockets)
+        self.program.leave_out({*socket_hooks.CONNECT_HOOKS, DENIED} - self._at_sockets)
         if any(not self.program.has_program(name) for name in self._at_sockets):
             option = "--bypass" if at.request.bypass else "--connect-deny"
             raise InputError(
@@ -104,7 +105,7 @@ class PolicyProgram(Resource):
         """The programs at sockets that the load asks for."""
         request = self.context.request
         wanted = {*socket_hooks.CONNECT_HOOKS} if request.connect_deny else set()
-        return wanted | ({bypass.DENIED} if request.bypass else set())
+        return wanted | ({DENIED} if request.bypass else set())
 
     @property
     def refusing(self) -> dict[str, int]:
@@ -140,7 +141,7 @@ class PolicyProgram(Resource):
             bpf_syscall.obj_pin(fd, folder / name)
         bpf_syscall.obj_pin(self.program.program_fd(POLICY_PROGRAM), folder / POLICY_PROGRAM)
         if self.context.request.bypass:
-            bpf_syscall.obj_pin(self.program.program_fd(bypass.DENIED), folder / bypass.DENIED)
+            bpf_syscall.obj_pin(self.program.program_fd(DENIED), folder / DENIED)
 
     def _fill_slot(self, slot: int, work: Transaction) -> None:
         program = struct.pack("=I", self.program.program_fd(POLICY_PROGRAM))

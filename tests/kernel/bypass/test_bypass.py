@@ -102,6 +102,7 @@ def test_a_policy_that_allows_a_connection_lets_it_return_to_the_bypass(node: So
         assert set(counted(node).left) == {"policy"}
 
 
+@pytest.mark.usefixtures("listing")
 def test_a_connection_that_a_policy_denies_ends_though_both_ends_only_read(node: Socketed) -> None:
     load(node)
     with connection(node, ("guarded", "web")) as denied, connection(node, port=9001) as allowed:

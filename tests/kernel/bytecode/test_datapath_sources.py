@@ -28,7 +28,14 @@ AT_THE_END = "policy_run.h", "policy_connect.h", "policy_bypass.h"
 """They stand at the end of the generated file."""
 OBJECTS = [
     DATAPATH / name
-    for name in ("hooks.bpf.c", "sockets.bpf.c", "bypass.bpf.c", "xdp.bpf.c", "slaves.bpf.c")
+    for name in (
+        "hooks.bpf.c",
+        "sockets.bpf.c",
+        "bypass.bpf.c",
+        "xdp.bpf.c",
+        "slaves.bpf.c",
+        "prerouting.bpf.c",
+    )
 ]
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from policyc.compiler.driver.compile.target import NODE_OBJECTS
 from policyc.verifier.bytecode.instructions import Jump, JumpIf
 from policyc.verifier.bytecode.object import read_object
 from policyc.verifier.bytecode.program import Function, link_program, successors
@@ -56,9 +57,7 @@ def found_in(data: bytes) -> list[tuple[str, int, int]]:
     ]
 
 
-@pytest.mark.parametrize(
-    "name", ["hooks.bpf.o", "sockets.bpf.o", "bypass.bpf.o", "xdp.bpf.o", "slaves.bpf.o"]
-)
+@pytest.mark.parametrize("name", NODE_OBJECTS)
 def test_no_loop_of_the_hooks_is_entered_by_fall_through(name: str) -> None:
     assert found_in(prebuilt(name)) == []
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from policyc.compiler.driver.compile.target import NODE_OBJECTS
 from policyc.verifier.bytecode.instructions import (
     FRAME_POINTER,
     Alu,
@@ -80,9 +81,7 @@ def depths_of(data: bytes) -> Mapping[str, tuple[int, tuple[str, ...]]]:
     return {name: chain(link_program(read, name, layouts), name) for name in read.entries}
 
 
-@pytest.mark.parametrize(
-    "name", ["hooks.bpf.o", "sockets.bpf.o", "bypass.bpf.o", "xdp.bpf.o", "slaves.bpf.o"]
-)
+@pytest.mark.parametrize("name", NODE_OBJECTS)
 def test_hooks_fit_into_the_stack(name: str) -> None:
     for entry, (size, names) in depths_of(prebuilt(name)).items():
         assert size <= MOST and len(names) <= MOST_FRAMES, f"{entry}: {size} by {names}"

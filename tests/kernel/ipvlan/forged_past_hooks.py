@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from pyroute2 import IPRoute
 
-from tests.kernel.ipvlan.bed import PATIENCE, PORT, SILENCE, Slaves, families
+from tests.kernel.ipvlan.bed import Slaves, families
 from tests.kernel.ipvlan.forgery import (
     ELSEWHERE,
     FORGER,
@@ -24,6 +24,7 @@ from tests.kernel.ipvlan.forgery import (
     past_the_qdisc,
     ways,
 )
+from tests.kernel.support.loaded_lab import PATIENCE, PORT, SILENCE
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("loaded")]
 

@@ -12,8 +12,9 @@ from contextlib import suppress
 import pytest
 
 from tests.guest.ipvlan.xdp_socket import send_by_xdp
-from tests.kernel.ipvlan.bed import PATIENCE, PORT, SILENCE, Slaves
+from tests.kernel.ipvlan.bed import Slaves
 from tests.kernel.support import packets
+from tests.kernel.support.loaded_lab import PATIENCE, PORT, SILENCE
 
 _QDISC_BYPASS = (263, 20)  # SOL_PACKET, PACKET_QDISC_BYPASS
 FORGER = "cart"

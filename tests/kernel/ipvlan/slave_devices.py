@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from policyc.runtime.errors import InputError
-from tests.kernel.ipvlan.bed import SILENCE, Slaves
+from tests.kernel.ipvlan.bed import Slaves
 from tests.kernel.ipvlan.test_slave_loads import ids
+from tests.kernel.support.loaded_lab import SILENCE
 
 pytestmark = pytest.mark.kernel
 Change = Callable[[dict[str, object]], None]

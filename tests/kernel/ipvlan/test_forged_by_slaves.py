@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from tests.kernel.ipvlan.bed import PORT, SILENCE, Slaves, families
+from tests.kernel.ipvlan.bed import Slaves, families
 from tests.kernel.ipvlan.forgery import (
     ELSEWHERE,
     FORGER,
@@ -17,6 +17,7 @@ from tests.kernel.ipvlan.forgery import (
     ways,
 )
 from tests.kernel.support import packets
+from tests.kernel.support.loaded_lab import PORT, SILENCE
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("loaded")]
 

@@ -12,7 +12,8 @@ from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.load.resources.programs import Record
 from policyc.runtime.observe.attest import attest
-from tests.kernel.ipvlan.bed import PODS, SILENCE, Slaves
+from tests.kernel.ipvlan.bed import PODS, Slaves
+from tests.kernel.support.loaded_lab import SILENCE
 
 pytestmark = pytest.mark.kernel
 PROGRAMS = {f"pc_{where}_{way}" for where in ("slave", "parent", "node") for way in ("out", "in")}

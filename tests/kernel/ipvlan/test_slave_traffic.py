@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from policyc.runtime.snat.snat import Masquerade
-from tests.kernel.ipvlan.bed import PORT, SILENCE, Slaves, families
+from tests.kernel.ipvlan.bed import Slaves, families
+from tests.kernel.support.loaded_lab import PORT, SILENCE
 from tests.kernel.support.service_yaml import PORT as SERVICE_PORT
 from tests.kernel.support.service_yaml import VIP, service, slices, web
 

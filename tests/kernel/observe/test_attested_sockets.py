@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from policyc.runtime.attach.socket_listing import REMOVED
 from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.maps.sockets import SocketHost, SocketPods
 from policyc.runtime.observe.attest import attest
@@ -62,11 +63,11 @@ def test_a_hook_that_is_detached_is_reported(node: Socketed) -> None:
     with bpf_syscall.obj_get(folder / "pc_connect4") as fd:
         bpf_syscall.link_detach(fd)
     (folder / "pc_policy_conn6").unlink()
-    (folder / "pc_gone_sockets").unlink()
+    REMOVED.pin(folder).unlink()
     found = faults(node)
     assert f"pc_connect4: it is not attached to {node.cgroup}" in found
     assert f"{node.cgroup}: pc_policy_conn6 is not attached" in found
-    assert "pc_gone_sockets: there is no such program" in found and len(found) == 3
+    assert f"{REMOVED.name}: there is no such program" in found and len(found) == 3
 
 
 def test_hooks_of_another_policy_are_reported(node: Socketed) -> None:

@@ -152,6 +152,7 @@ def outcome(
 @ways
 @kinds
 @clients
+@pytest.mark.usefixtures("listing")
 def test_a_connection_ends_with_its_endpoint(
     node: Socketed, servers: Servers, client: str, kind: str, way: str
 ) -> None:

@@ -17,6 +17,7 @@ from policyc.backends.llvm.known import LAYOUTS, constants
 from policyc.compiler.driver.compile.bundle import (
     BYPASS_PROGRAMS,
     HOOKS,
+    PREROUTING_PROGRAMS,
     SLAVE_PROGRAMS,
     SOCKET_HOOKS,
     XDP_PROGRAMS,
@@ -138,7 +139,14 @@ def test_this_clang_builds_the_same_again(tmp_path: Path) -> None:
     # Another clang writes other bytes, with the same programs and maps in them.
     names = [set(re.findall(r"@(pc_\w+)", shell_of(each[tool.SHELL]))) for each in (made, kept)]
     assert names[0] == names[1] and "pc_policy_run" in names[0]
-    programs = (HOOKS, SOCKET_HOOKS, BYPASS_PROGRAMS, XDP_PROGRAMS, SLAVE_PROGRAMS)
+    programs = (
+        HOOKS,
+        SOCKET_HOOKS,
+        BYPASS_PROGRAMS,
+        XDP_PROGRAMS,
+        SLAVE_PROGRAMS,
+        PREROUTING_PROGRAMS,
+    )
     for name, wanted in zip(NODE_OBJECTS, programs, strict=True):
         symbols = [strings(sections(each[name])[".strtab"]) for each in (made, kept)]
         ours = [{name for name in each if name.startswith("pc_")} for each in symbols]

@@ -139,5 +139,5 @@ def test_without_a_free_number_a_load_is_refused(
 def test_the_numbers_are_those_of_the_datapath() -> None:
     folder = Path(links.__file__).parents[1] / "datapath"
     assert "#define PC_SLAVE 0x80000000" in (folder / "flow.h").read_text() and PREFIX == 1 << 31
-    assert f"PC_STAMP_SLAVE = {FIRST_NUMBER:#x}," in (folder / "device.h").read_text()
+    assert f"PC_STAMP_SLAVE = {FIRST_NUMBER:#x}," in (folder / "stamp.h").read_text()
     assert "__u16 stamp;" in (folder / "flow.h").read_text() and links._NUMBERS == 1 << 16

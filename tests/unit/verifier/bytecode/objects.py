@@ -58,8 +58,10 @@ TCP_SIZES = {
     ("sock", "0:1"): 8,
     ("sock", "0:2"): 8,
     ("tcp_sock", "0:0:1"): 8,
+    ("sk_buff___stamped", "0:0"): 4,
+    ("sk_buff___stamped", "0:1"): 2,
 }
-"""Of what the bypass reads of sockets."""
+"""Of what the bypass reads of sockets, and PREROUTING of packets."""
 
 
 class SomeKernel:
