@@ -9,7 +9,6 @@ import pytest
 from policyc.compiler.driver.compile import objects
 from policyc.compiler.driver.compile.proof_file import as_loaded
 from policyc.compiler.driver.compile.target import (
-    BYPASS,
     HOOKS,
     SOCKETS,
     Backend,
@@ -51,11 +50,10 @@ def test_programs_at_sockets_share_maps_with_the_node_s_objects() -> None:
     case = made("socket-programs-1", Backend.LLVM)
     program, own = read_object(case.object), [*map(as_loaded, case.emitted.seeds)]
     node = Target(Backend.C).node_objects(None)
-    others = [read_object(node[name]) for name in (SOCKETS, BYPASS)]
+    others = [read_object(node[SOCKETS])]
     assert list(map_faults(program, hooks(), own, others)) == []
     alone = list(map_faults(program, hooks(), own))
     assert "the map pc_socket_pods belongs to no object" in alone
-    assert "the map pc_bypass_conns belongs to no object" in alone
 
 
 WRONG = {
