@@ -121,7 +121,7 @@ class Generation:
     rules: tuple[dict[str, Any], ...]
     drop_reasons: dict[str, int]
     forwarding: str  # "redirect" or "stack"
-    outside: str  # "tunnel" or "dsr"
+    outside: str  # "tunnel", "dsr", "dsr-l2" or "dsr-vxlan"
     cgroup: str  # its processes reach Services by socket hooks; empty: none
     masquerade: LoadedMasquerade | None  # SNAT; None: pods keep their own address
     host: LoadedHost | None = None  # None: the node itself has no host policy

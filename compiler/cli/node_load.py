@@ -26,7 +26,7 @@ from policyc.runtime.attach.socket_hooks import SocketServices
 from policyc.runtime.attach.xdp import Mode as XdpMode
 from policyc.runtime.command_lock import Patience
 from policyc.runtime.counts import counted
-from policyc.runtime.devices.uplinks import ReturnPath
+from policyc.runtime.devices.uplinks import Outside
 from policyc.runtime.endpoints.forwarding import Forwarding
 from policyc.runtime.endpoints.local_devices import Missing
 from policyc.runtime.failsafes import Side
@@ -83,11 +83,12 @@ from policyc.runtime.state import Generation
 )
 @click.option(
     "--outside",
-    "return_path",
-    type=click.Choice(get_args(ReturnPath)),
+    type=click.Choice(get_args(Outside)),
     default="tunnel",
     show_default=True,
-    help="Answer external clients that reached another node through that node (tunnel), or directly.",
+    help="Answer external clients that reached another node through that node (tunnel), or directly "
+    "(dsr). With dsr a packet for a node port goes without a tunnel to a node on the link that the "
+    "packet came by, with dsr-l2 to a node on the link of any uplink; with dsr-vxlan it never does.",
 )
 @click.option(
     "--xdp",
@@ -206,7 +207,7 @@ def load(
     mode: Mode,
     forwarding: Forwarding,
     uplink: tuple[str, ...],
-    return_path: ReturnPath,
+    outside: Outside,
     xdp_mode: XdpMode | None,
     masquerades: bool,
     excepted: tuple[str, ...],
@@ -249,7 +250,7 @@ def load(
                 mode=mode,
                 forwarding=forwarding,
                 uplinks=uplink,
-                return_path=return_path,
+                outside=outside,
                 masquerade=masquerade,
                 xdp_mode=xdp_mode,
                 services=read_objects(services) if services else None,

@@ -43,6 +43,8 @@ struct pc_ct_end {
 
 enum pc_decided { PC_DECIDED_SRC = 1, PC_DECIDED_DST = 2 };
 
+#define PC_OUT_NO_LINK 1 /* the other node takes no packets by the link (link_forward.h) */
+
 /* src and dst are the ends of the flow's first packet. */
 struct pc_ct {
 	__u64 expires; /* a tick; compared at lookup, so it holds while no agent runs */
@@ -54,7 +56,8 @@ struct pc_ct {
 	__u8 back;    /* the first packet runs from hi to lo */
 	__u8 decided; /* enum pc_decided: the ends whose policy has allowed it */
 	__u8 peers;   /* the same bits: ends to which the other end's packets may be redirected */
-	__u8 out;     /* how packets leave the node (forward_out.h); 0: by the stack path */
+	__u8 out; /* how packets leave the node (forward_out.h); 0: by the stack path; for an entry
+		   * of another node PC_OUT_NO_LINK, or 0 */
 };
 _Static_assert(sizeof(struct pc_ct) == 64, "one cache line");
 

@@ -27,6 +27,7 @@ __noinline int pc_other_node_new(struct pc_flow *flow, __u32 node)
 	ct->state = PC_CT_NAT | PC_CT_PRE_NAT | PC_CT_OTHER_NODE;
 	pc_tuple_pre_nat(&flow->tuple, &flow->nat);
 	flow->action.node = node;
+	flow->may_link = pc_is_dsr(pc_backend_of(flow->nat.backend));
 	ct->state |= pc_ct_news(flow, false);
 	ct->epoch = flow->epoch;
 	ct->src.node = node;
@@ -71,6 +72,7 @@ static __always_inline bool pc_other_node_known(struct pc_flow *flow, struct pc_
 		return false;
 	flow->action.node = ct->src.node;
 	ct->epoch = flow->epoch; /* no policy of this node applies */
+	flow->may_link = pc_is_dsr(backend) && ct->out != PC_OUT_NO_LINK;
 	pc_other_node_assume(flow, ct, backend);
 	pc_ct_touch(&match->at, flow, false);
 	pc_frag_record(flow);

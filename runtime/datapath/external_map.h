@@ -57,6 +57,11 @@ struct {
 
 enum pc_return_path { PC_BACK_TUNNEL = 0, PC_BACK_DSR };
 
+/* Which packets go to a node on the same link without a tunnel (link_forward.h). Only those that
+ * leave by the device that they came in by come back if that node does not take them.
+ */
+enum pc_by_link { PC_LINK_NEVER = 0, PC_LINK_SAME_DEVICE, PC_LINK_ALWAYS };
+
 /* The configuration of the last load. */
 struct pc_external {
 	__u32 tunnel;                       /* its device; 0: none */
@@ -65,6 +70,7 @@ struct pc_external {
 	__u32 fast_path_uplink[PC_UPLINKS]; /* forward_out.h; entries store the index, so it stays
 					       the same in each load; 0: none */
 	struct pc_addr6 own4, own6;         /* an address of this node, where its node ports are */
+	__u32 by_link;                      /* enum pc_by_link */
 	__u32 marks; /* marks that routing rules read: such packets need the stack path */
 };
 

@@ -16,10 +16,11 @@
 #include "nat_icmp.h"
 #include "offload.h"
 #include "external.h"
+#include "link_forward.h"
 #include "parse.h"
+#include "vlan_tag.h"
 
 #define PC_PACKET_FOR_US 0 /* PACKET_HOST of <linux/if_packet.h> */
-#define PC_VLAN_ID       0x0fff
 
 /* For a first fragment: why it is dropped, if later ones came before it. Above reassembly's limit
  * the later ones have passed, and so does this one; not under host policy.
@@ -108,6 +109,9 @@ static __always_inline int pc_from_uplink_service(struct __sk_buff *skb, struct 
 		then = pc_check_external(flow);
 	if (then)
 		return then;
+	then = pc_accept_link(skb, flow, ct);
+	if (then)
+		return then;
 	if (flow->packet.fragment == PC_FRAG_LATER)
 		return pc_external_follow(skb, flow);
 	if (ct && ct->state & PC_CT_PRE_NAT) {
@@ -190,32 +194,6 @@ static __always_inline int pc_from_node(struct __sk_buff *skb, struct pc_flow *f
 	    flow->packet.fragment != PC_FRAG_LATER)
 		return PC_DROP_NO_BACKEND;
 	return step;
-}
-
-/* A tag of VLAN 0 has only a priority: the kernel takes such a frame as the device's own, with or
- * without 8021q. So this removes the tag first. Other tags belong to devices on top of this one, or
- * to none; the kernel would process a tag behind this one next.
- */
-static __always_inline void pc_untag(struct __sk_buff *skb)
-{
-	if (skb->vlan_present && !(skb->vlan_tci & PC_VLAN_ID) &&
-	    skb->protocol != bpf_htons(ETH_P_8021Q) && skb->protocol != bpf_htons(ETH_P_8021AD))
-		bpf_skb_vlan_pop(skb);
-}
-
-/* Such a tag that is still there: in front of another tag, or inside the frame, from which the
- * kernel removes outer tags.
- */
-__noinline int pc_is_priority_tagged(struct __sk_buff *skb, const struct pc_flow *flow)
-{
-	__be16 tag;
-
-	if (skb->vlan_present)
-		return !(skb->vlan_tci & PC_VLAN_ID);
-	if (!flow ||
-	    (flow->packet.ethertype != ETH_P_8021Q && flow->packet.ethertype != ETH_P_8021AD))
-		return 0;
-	return !pc_read(skb, ETH_HLEN, &tag, sizeof(tag)) || !(tag & bpf_htons(PC_VLAN_ID));
 }
 
 static __always_inline int pc_from_uplink_frame(struct __sk_buff *skb, struct pc_flow *flow)

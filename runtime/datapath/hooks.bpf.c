@@ -10,6 +10,7 @@
 #include "from_tunnel.h"
 #include "from_uplink.h"
 #include "hairpin.h"
+#include "link_forward.h"
 #include "no_endpoint.h"
 #include "pod_marks.h"
 #include "reject.h"
@@ -83,14 +84,18 @@ int pc_to_pod(struct __sk_buff *skb)
 	return pc_finish(flow, step);
 }
 
-/* The hook's return value for a packet that is forwarded to another node. A packet that is too big
- * for the tunnel is answered with flow->action.mtu.
+/* The hook's return value for a packet that is forwarded to another node, a client's by the link if
+ * it can. A packet that is too big is answered with flow->action.mtu.
  */
 static __always_inline int pc_forward_to_node(struct __sk_buff *skb, struct pc_flow *flow,
 					      __u32 network)
 {
-	int step = pc_into_tunnel(skb, flow, network);
+	int step = network == PC_VNI_REQUEST ? pc_to_node_by_link(skb, flow) : PC_PASS;
 
+	if (!step && flow->action.forward_to)
+		return TC_ACT_REDIRECT;
+	if (!step)
+		step = pc_into_tunnel(skb, flow, network);
 	if (step == PC_STEP_TELL_SIZE)
 		return pc_reject_answer(skb, flow, pc_finish(flow, step));
 	return step ? pc_finish(flow, step) : bpf_redirect(flow->action.forward_to, 0);
@@ -112,6 +117,10 @@ int pc_from_uplink(struct __sk_buff *skb)
 		return bpf_redirect_peer(flow->action.forward_to, 0);
 	if (step == PC_STEP_ROUTE_BACK)
 		return pc_route_back(skb, flow, false);
+	if (step == PC_STEP_OTHER_UPLINK) {
+		skb->mark = PC_FORWARDED_MARK | (flow->action.node & PC_FORWARDED_NODE);
+		return bpf_redirect(flow->action.forward_to, BPF_F_INGRESS);
+	}
 	if (step == PC_STEP_REJECT)
 		return pc_reject_answer(skb, flow, pc_finish(flow, step));
 	if (flow->packet.fragment && flow->client == PC_CLIENT_EXTERNAL) {

@@ -10,6 +10,7 @@
 #pragma once
 #include "ct.h"
 #include "generation.h"
+#include "return_path.h"
 #include "snat_map.h"
 #include "service_map.h"
 #include "xdp_map.h"
@@ -66,6 +67,7 @@ static __always_inline bool pc_xdp_known(struct pc_flow *flow, bool is_reply)
 	if (!backend || backend->state & PC_BACKEND_NO_NEW || !pc_xdp_needs_nothing(flow, &match))
 		return false;
 	flow->action.node = ct->src.node;
+	flow->may_link = pc_is_dsr(backend) && ct->out != PC_OUT_NO_LINK;
 	return true;
 }
 

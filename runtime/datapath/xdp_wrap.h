@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* xdp_wrap.h - forwards a client's packet to another node, as tunnel.h and the VXLAN device do.
+/* xdp_wrap.h - forwards a client's packet to another node, by the link (xdp_link.h) or as tunnel.h
+ * and the VXLAN device do.
  * Gives pc_xdp_request().
  */
 #pragma once
 #include "xdp_known.h"
+#include "xdp_link.h"
 #include "xdp_vxlan.h"
 
 /* The values of the outer headers, and those that they copy from the inner headers. */
@@ -127,8 +129,12 @@ static __always_inline int pc_xdp_request(struct xdp_md *ctx, const struct pc_xd
 	const struct pc_vtep *node;
 	int then;
 
-	if (flow->packet.hop_limit <= 1 || !pc_xdp_known(flow, false) || !external ||
-	    !external->tunnel ||
+	if (flow->packet.hop_limit <= 1 || !pc_xdp_known(flow, false) || !external)
+		return XDP_PASS;
+	then = pc_xdp_by_link(ctx, here, flow, external, frame->length);
+	if (then != XDP_ABORTED)
+		return then;
+	if (!external->tunnel ||
 	    bpf_check_mtu(ctx, external->tunnel, &mtu, 0, 0) != BPF_MTU_CHK_RET_SUCCESS)
 		return XDP_PASS;
 	node = pc_node_of(flow->action.node);

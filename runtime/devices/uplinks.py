@@ -17,6 +17,9 @@ from policyc.runtime.kernel import rtnetlink
 
 ReturnPath = Literal["tunnel", "dsr"]
 """The return path to a client that came to another node: by that node, or by the endpoint's own."""
+Outside = Literal[ReturnPath, "dsr-l2", "dsr-vxlan"]
+"""What a load says: the return path. With dsr, packets for node ports go to a node on the same link
+without a tunnel, if they came in by that link; with dsr-l2 also if not; with dsr-vxlan never."""
 
 _OURS: Mapping[str, str] = {
     tunnel.NAME: "of the tunnel between nodes",

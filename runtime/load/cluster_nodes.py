@@ -8,7 +8,7 @@ load to load. `Nodes` is written before the switch; what went is forgotten after
 from collections.abc import Collection, Mapping, Sequence
 
 from policyc.runtime.bundle.address_value import Address
-from policyc.runtime.devices.uplinks import ReturnPath
+from policyc.runtime.devices.uplinks import Outside
 from policyc.runtime.endpoints.endpoints import (
     EndpointsFile,
     NodeRecord,
@@ -18,7 +18,13 @@ from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.maps.nodes import ExternalSettings, NodeNumbers, Vteps
 from policyc.runtime.undo import Undo
 
-_WAYS: Mapping[ReturnPath, int] = {"tunnel": 0, "dsr": 1}  # enum pc_return_path
+_WAYS: Mapping[Outside, tuple[int, int]] = {
+    "tunnel": (0, 0),
+    "dsr": (1, 1),
+    "dsr-l2": (1, 2),
+    "dsr-vxlan": (1, 0),
+}
+"""enum pc_return_path and enum pc_by_link of datapath/external_map.h."""
 
 
 class Nodes:
@@ -80,11 +86,11 @@ class Nodes:
         tunnel: int,
         uplinks: Sequence[int],
         fast_path: Collection[int],
-        return_path: ReturnPath,
+        outside: Outside,
         marks: int,
         undo: Undo,
     ) -> None:
-        """Write this node's tunnel device (0: none), default return path, uplinks and routing marks.
+        """Write this node's tunnel device (0: none), paths of external clients, uplinks, routing marks.
 
         Packets of pods may take the fast path by the uplinks `fast_path`. A connection that the
         host marks with one of `marks` takes the stack path.
@@ -95,8 +101,8 @@ class Nodes:
                 raise InputError(f"{len(uplinks)} uplinks exceed the limit of {most}")
             places = _places(settings.fast_path_uplinks(), fast_path)
             own = self._own.addresses if self._own else ()
-            way = _WAYS[return_path]
-            settings.set(settings.value_of(tunnel, way, uplinks, places, own, marks), undo)
+            value = settings.value_of(tunnel, *_WAYS[outside], uplinks, places, own, marks)
+            settings.set(value, undo)
 
     def forget_others(self) -> None:
         """Forget the nodes that are not in the file: nothing is accepted from them, or sent there."""

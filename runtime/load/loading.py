@@ -111,7 +111,7 @@ class Loading:
             rules=(*bundle.rules, *endpoints.tables.new_rules()),
             drop_reasons=endpoints.hooks_btf.enum("drop_reason"),
             forwarding=request.forwarding,
-            outside=request.return_path,
+            outside=request.outside,
             cgroup=str(request.cgroup.absolute()) if request.cgroup else "",
             masquerade=at.snat.on_record,
             host=LoadedHost(policy.host.name, policy.failsafes) if policy else None,

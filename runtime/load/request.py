@@ -13,7 +13,7 @@ from policyc.runtime.attach.denied_devices import Patterns
 from policyc.runtime.attach.socket_hooks import SocketServices
 from policyc.runtime.bundle.json_value import JsonValue
 from policyc.runtime.command_lock import Patience
-from policyc.runtime.devices.uplinks import ReturnPath
+from policyc.runtime.devices.uplinks import Outside
 from policyc.runtime.endpoints.forwarding import Forwarding
 from policyc.runtime.endpoints.local_devices import Missing
 from policyc.runtime.failsafes import Side
@@ -50,7 +50,7 @@ class LoadRequest:
 
     uplinks: Sequence[str] = ()
     """The devices by which external clients reach the node."""
-    return_path: ReturnPath = "tunnel"
+    outside: Outside = "tunnel"
     """How external clients that reached another node are answered."""
     masquerade: Masquerade | None = None
     """SNAT of the node's pods at uplinks. None: pods keep their addresses."""

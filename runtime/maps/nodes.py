@@ -64,6 +64,7 @@ class ExternalSettings(SingleEntry):
         self,
         tunnel: int,
         return_path: int,
+        by_link: int,
         uplinks: Sequence[int],
         fast_path: Sequence[int],
         own: Sequence[Address],
@@ -78,6 +79,7 @@ class ExternalSettings(SingleEntry):
         return self.value.pack(
             tunnel=tunnel,
             return_path=return_path,
+            by_link=by_link,
             uplink=uplinks,
             fast_path_uplink=fast_path,
             own4=first.get(4, bytes(16)),

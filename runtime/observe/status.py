@@ -100,7 +100,7 @@ class NodeStatus:
     slot: int
     forwarding: str  # "redirect" or "stack", as the load's option
     uplinks: tuple[str, ...]
-    outside: str  # "tunnel" or "dsr": the return path to a client that came to another node
+    outside: str  # "tunnel", "dsr", ...: paths of a client that came to another node
     programs: tuple[ProgramStatus, ...]
     endpoints: tuple[LoadedEndpoint, ...]
     maps: tuple[MapStatus, ...]

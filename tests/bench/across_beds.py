@@ -29,7 +29,7 @@ from datapath_beds import (
 
 from policyc.runtime.attach.xdp import Mode as XdpMode
 from policyc.runtime.bundle.json_value import JsonValue
-from policyc.runtime.devices.uplinks import ReturnPath
+from policyc.runtime.devices.uplinks import Outside
 from policyc.runtime.endpoints.forwarding import Forwarding
 from policyc.runtime.lab.topology import LabEndpoint
 
@@ -91,12 +91,13 @@ def groups(policies: int, services: int, folder: Path, held: ExitStack) -> Group
         dress = partial(ours, bundles[TO_POD], "ab", forward, services=listed)
         pod.append(bed(name, TO_SERVICE, dress))
     pod.append(bed("iptables as of kube-proxy", TO_SERVICE, partial(kube_proxy, services)))
-    backs: tuple[ReturnPath, ...] = ("tunnel", "dsr")
-    for back in backs:
+    for back in get_args(Outside):
         dress = partial(
-            ours, bundles[STRAIGHT], "ab", "redirect", services=node_port(), return_path=back
+            ours, bundles[STRAIGHT], "ab", "redirect", services=node_port(), outside=back
         )
-        outside.append(bed(f"this project, --outside {back}", TO_NODE_PORT, dress, back == "dsr"))
+        outside.append(
+            bed(f"this project, --outside {back}", TO_NODE_PORT, dress, back != "tunnel")
+        )
     outside.append(bed("iptables as of kube-proxy", TO_NODE_PORT, masquerading))
     wire = as_on_a_wire(bundles[STRAIGHT], bed)
     return {POD: pod, NODE: node, FROM_OUTSIDE: outside, ON_A_WIRE: wire}
@@ -111,12 +112,12 @@ def as_on_a_wire(bundle: Path, bed: Callable[..., Bed]) -> list[Bed]:
 
     plain = partial(finished, nothing)
     beds = [bed(name, STRAIGHT, plain) for name in ("plain routing", "plain routing again")]
-    for back in get_args(ReturnPath):
+    for back in get_args(Outside):
         for mode in (None, "auto"):
             load = partial(ours, bundle, "ab", "redirect", services=node_port())
-            dress = partial(finished, partial(load, return_path=back, xdp_mode=mode))
+            dress = partial(finished, partial(load, outside=back, xdp_mode=mode))
             name = f"this project, --outside {back}" + (", --xdp" if mode else "")
-            beds.append(bed(name, TO_NODE_PORT, dress, back == "dsr"))
+            beds.append(bed(name, TO_NODE_PORT, dress, back != "tunnel"))
     beds.append(bed("iptables as of kube-proxy", TO_NODE_PORT, partial(finished, masquerading)))
     return beds
 
@@ -143,12 +144,12 @@ def ours(
     forward: Forwarding,
     site: Site,
     services: list[JsonValue] | None = None,
-    return_path: ReturnPath = "tunnel",
+    outside: Outside = "tunnel",
     xdp_mode: XdpMode | None = None,
 ) -> None:
     """The policies and the Services on these nodes."""
     for node in nodes:
-        site.load(node, bundle, forward, services, return_path, xdp_mode)
+        site.load(node, bundle, forward, services, outside, xdp_mode)
 
 
 def compiled(folder: Path, way: Way, n: int) -> Path:

@@ -27,7 +27,7 @@ from datapath_beds import CLIENT, SERVER, address, ip, refuse
 
 from policyc.runtime.attach.xdp import Mode as XdpMode
 from policyc.runtime.bundle.json_value import JsonValue
-from policyc.runtime.devices.uplinks import ReturnPath
+from policyc.runtime.devices.uplinks import Outside
 from policyc.runtime.endpoints.forwarding import Forwarding
 from policyc.runtime.lab import namespaces
 from policyc.runtime.lab.children import call
@@ -73,7 +73,7 @@ class Site:
         bundle: Path,
         forward: Forwarding,
         services: list[JsonValue] | None = None,
-        return_path: ReturnPath = "tunnel",
+        outside: Outside = "tunnel",
         xdp_mode: XdpMode | None = None,
     ) -> None:
         """`policyc node load` on a node, with both of its uplinks."""
@@ -89,7 +89,7 @@ class Site:
                 forwarding=forward,
                 uplinks=UPLINKS,
                 services=services,
-                return_path=return_path,
+                outside=outside,
                 xdp_mode=xdp_mode,
             )
             runtime.load(request, warn=refuse, note=refuse)

@@ -109,7 +109,7 @@ class ClusterNodes(Resource):
             tunnel=next(tunnels, 0),
             uplinks=list(at.uplinks.values()),
             fast_path=fast_path,
-            return_path=at.request.return_path,
+            outside=at.request.outside,
             marks=marks,
             undo=work.undo,
         )

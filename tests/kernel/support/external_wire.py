@@ -11,7 +11,7 @@ import pytest
 
 from policyc.runtime.bundle.json_value import JsonValue
 from policyc.runtime.devices.tunnel import PORT as TUNNEL_PORT
-from policyc.runtime.devices.uplinks import ReturnPath
+from policyc.runtime.devices.uplinks import Outside
 from tests.kernel.support.arrival import WAITS, arrived_from, is_silent
 from tests.kernel.support.bundles import (
     compiled,
@@ -93,7 +93,7 @@ def services(
     return found
 
 
-def loaded(lab: TwoNodes, bundle: Path, *names: str, return_path: ReturnPath = "tunnel") -> None:
+def loaded(lab: TwoNodes, bundle: Path, *names: str, return_path: Outside = "tunnel") -> None:
     for node in ("a", "b"):
         lab.load(node, bundle, services(*names), return_path)
 

@@ -171,6 +171,14 @@ class Network:
             state=_PERMANENT,
         )
 
+    def known_mac(self, address: str, device: str) -> str:
+        """The MAC of a neighbour; empty where the kernel does not know it."""
+        family = _family(6 if ":" in address else 4)
+        for each in self._netlink.get_neighbours(family=family, ifindex=self.index(device)):
+            if each.get_attr("NDA_DST") == address:
+                return str(each.get_attr("NDA_LLADDR") or "")
+        return ""
+
 
 @contextmanager
 def network() -> Iterator[Network]:

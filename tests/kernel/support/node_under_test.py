@@ -13,7 +13,7 @@ from pathlib import Path
 from policyc.runtime.attach import xdp
 from policyc.runtime.attach.attach import Mode
 from policyc.runtime.bundle.json_value import JsonValue
-from policyc.runtime.devices.uplinks import ReturnPath
+from policyc.runtime.devices.uplinks import Outside
 from policyc.runtime.endpoints.forwarding import Forwarding
 from policyc.runtime.failsafes import Side
 from policyc.runtime.kernel import bpf_syscall
@@ -155,7 +155,7 @@ class NodeUnderTest:
         forward: Forwarding = "redirect",
         services: Sequence[JsonValue] | None = None,
         uplinks: Sequence[str] = (),
-        return_path: ReturnPath = "tunnel",
+        return_path: Outside = "tunnel",
         masquerade: Masquerade | None = None,
         open_ports: Mapping[Side, str] | None = None,
         reassemble: bool = False,
@@ -175,7 +175,7 @@ class NodeUnderTest:
                 state_root=self.state_root,
                 services=services,
                 uplinks=uplinks,
-                return_path=return_path,
+                outside=return_path,
                 masquerade=masquerade,
                 xdp_mode=xdp_mode,
                 failsafe_ports=open_ports or {},

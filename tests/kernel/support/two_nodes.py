@@ -24,7 +24,7 @@ from typing import TypeVar
 from policyc.runtime.attach import xdp
 from policyc.runtime.attach.attach import Mode
 from policyc.runtime.bundle.json_value import JsonValue
-from policyc.runtime.devices.uplinks import ReturnPath
+from policyc.runtime.devices.uplinks import Outside
 from policyc.runtime.endpoints.forwarding import Forwarding
 from policyc.runtime.load import node as runtime
 from policyc.runtime.load.request import LoadRequest
@@ -236,7 +236,7 @@ class TwoNodes:
         node: str,
         bundle: Path,
         services: Sequence[JsonValue] | None,
-        return_path: ReturnPath = "tunnel",
+        return_path: Outside = "tunnel",
         families: Sequence[int] = (4, 6),
         masquerade: Masquerade | None = None,
         reassemble: bool = False,
@@ -260,7 +260,7 @@ class TwoNodes:
                         state_root=self.folder / "state",
                         services=services,
                         uplinks=self.uplinks,
-                        return_path=return_path,
+                        outside=return_path,
                         masquerade=masquerade,
                         xdp_mode=xdp_mode,
                         reassemble=reassemble,

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DSR between nodes on one link: a client's packet goes to the endpoint's node without a tunnel."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from policyc.runtime.devices.uplinks import Outside
+from tests.eventually import eventually
+from tests.kernel.support.arrival import SILENCE
+from tests.kernel.support.external_wire import (
+    BULK,
+    NODE_PORT,
+    PORT,
+    TARGET,
+    TCP,
+    UDP,
+    accepted,
+    bundle,
+    exchange,
+    families,
+    frames_of,
+    is_tunnelled,
+    received,
+    services,
+)
+from tests.kernel.support.linked_nodes import OwnLink, SameLink
+from tests.kernel.support.packets import Host, frame, packed, udp
+from tests.kernel.support.two_nodes import EXTERNAL, NODES, address
+
+__all__ = ["bundle"]
+
+pytestmark = pytest.mark.kernel
+
+IP_RECVTTL = 12  # of <linux/in.h>
+
+
+@pytest.fixture(params=[OwnLink, SameLink], ids=["own link", "same link"])
+def lab(request: pytest.FixtureRequest, loads: None, tmp_path: Path) -> Iterator[OwnLink]:
+    """Nothing is loaded yet. The router takes answers of node a from node b."""
+    with ExitStack() as owned:
+        made: OwnLink = request.param(tmp_path, owned)
+        made.check_no_paths("router")
+        yield made
+        for node in made.loaded:
+            made.unload(node)
+
+
+def loaded(lab: OwnLink, bundle: Path, *ways: Outside) -> None:
+    """Node a and node b forward and answer so, or as the lab says; pod-b is the endpoint."""
+    for node, way in zip(NODES, ways or (lab.outside, lab.outside), strict=True):
+        lab.load(node, bundle, services("pod-b"), way)
+    for family in (4, 6):
+        ask_for_neighbour(lab, family)
+
+
+def ask_for_neighbour(lab: OwnLink, family: int) -> None:
+    """Node b knows the MAC of node a, as when a has sent it packets."""
+    with lab.open_socket("a", family, UDP) as asking:
+        asking.sendto(b"?", (address("b", family), 9))
+
+    mac = lab.at["a"].network.mac(lab.link)
+    known = lab.at["b"].network.known_mac
+    eventually(lambda: known(address("a", family), lab.link) == mac, "node b knows node a")
+
+
+def by_link(frames: list[bytes], family: int) -> int:
+    """How many of the frames are to the node port of node a, as the client sent them."""
+    at, port, size = (30, 36, 4) if family == 4 else (38, 56, 16)
+    target = packed(address("a", family))
+    return sum(
+        each[at : at + size] == target and each[port : port + 2] == NODE_PORT.to_bytes(2, "big")
+        for each in frames
+    )
+
+
+@families
+def test_a_stream_goes_by_the_link_and_its_answers_go_directly(
+    lab: OwnLink, bundle: Path, family: int
+) -> None:
+    loaded(lab, bundle)
+    listening = lab.server("pod-b", family, TCP, TARGET)
+    wire = lab.capture("b", lab.link)
+    client = lab.connect("client1", family, address("a", family), NODE_PORT)
+    assert client
+    server, seen = accepted(listening)
+    with server:
+        assert seen == address("client1", family)
+        exchange(client, server, BULK)
+    frames = frames_of(wire)
+    assert by_link(frames, family) > 1 and not any(map(is_tunnelled, frames))
+    assert lab.connect("client2", family, address("a", family), NODE_PORT, SILENCE) is None
+    assert lab.drops() == {"b": {"policy": lab.drops()["b"]["policy"]}}
+    assert lab.bad_checksums() == 0
+
+
+@families
+def test_datagrams_go_by_the_link_and_their_fragments_by_the_tunnel(
+    lab: OwnLink, bundle: Path, family: int
+) -> None:
+    loaded(lab, bundle)
+    server = lab.server("pod-b", family, UDP, TARGET)
+    client = lab.open_socket("client1", family, UDP)
+    client.connect((address("a", family), NODE_PORT))
+    for size in (10, 1400, 4000):
+        wire = lab.capture("b", lab.link)
+        client.send(bytes(size))
+        found, peer = received(server, client, bytes(size))
+        assert found == bytes(size) and peer[0] == address("client1", family)
+        server.sendto(found, peer)
+        assert len(received(client, server, found, peer)[0]) == size
+        frames = frames_of(wire)
+        assert any(map(is_tunnelled, frames)) == (size > 1500)
+        assert by_link(frames, family) or size > 1500
+    assert {why for drops in lab.drops().values() for why in drops} <= {"fragment"}
+
+
+@families
+@pytest.mark.parametrize("ways", [("dsr-vxlan", "dsr"), ("dsr", "dsr-vxlan"), ("dsr", "tunnel")])
+def test_it_takes_two_nodes(
+    lab: OwnLink, bundle: Path, ways: tuple[Outside, Outside], family: int
+) -> None:
+    """A node that does not take such packets sends them back, and they go by the tunnel.
+
+    With the link of their own, nodes might have filters of reverse paths, and drop them: so they do not
+    go by that link without dsr-l2.
+    """
+    loaded(lab, bundle, *ways)
+    listening = lab.server("pod-b", family, TCP, TARGET)
+    wire = lab.capture("b", lab.link)
+    client = lab.connect("client1", family, address("a", family), NODE_PORT)
+    assert client
+    server, _ = accepted(listening)
+    with server:
+        exchange(client, server, 20_000)
+    assert any(map(is_tunnelled, frames_of(wire)))
+    assert not lab.drops()
+
+
+@families
+def test_the_other_addresses_of_a_service_go_by_the_tunnel(
+    lab: OwnLink, bundle: Path, family: int
+) -> None:
+    loaded(lab, bundle)
+    listening = lab.server("pod-b", family, TCP, TARGET)
+    wire = lab.capture("b", lab.link)
+    client = lab.connect("client1", family, EXTERNAL[family], PORT)
+    assert client
+    server, _ = accepted(listening)
+    with server:
+        exchange(client, server, 20_000)
+    frames = frames_of(wire)
+    assert any(map(is_tunnelled, frames)) and not by_link(frames, family)
+    assert not lab.drops()
+
+
+@families
+def test_a_removed_endpoint_ends_its_connections(lab: OwnLink, bundle: Path, family: int) -> None:
+    loaded(lab, bundle)
+    listening = lab.server("pod-b", family, TCP, TARGET)
+    client = lab.connect("client1", family, address("a", family), NODE_PORT)
+    assert client
+    with accepted(listening)[0] as server:
+        exchange(client, server, 1000)
+        for node in NODES[::-1]:
+            lab.serve(node, services())
+        client.settimeout(SILENCE)
+        client.send(b"to nobody")
+        with pytest.raises(TimeoutError):
+            client.recv(100)
+    assert lab.drops()["b"].keys() == {"backend gone"}
+
+
+@families
+def test_every_node_on_the_path_counts_as_a_router(lab: OwnLink, bundle: Path, family: int) -> None:
+    loaded(lab, bundle)
+    server = lab.server("pod-b", family, UDP, TARGET)
+    level, option, kind = (
+        (socket.IPPROTO_IP, socket.IP_TTL, IP_RECVTTL)
+        if family == 4
+        else (socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, socket.IPV6_RECVHOPLIMIT)
+    )
+    server.setsockopt(level, kind, 1)
+    client = lab.open_socket("client1", family, UDP)
+    client.setsockopt(level, option, 20)
+    client.sendto(b"counted", (address("a", family), NODE_PORT))
+    _, controls, _, _ = server.recvmsg(100, 100)
+    hops = [int.from_bytes(value[:1], "little") for _, _, value in controls]
+    assert hops == [17], "the router, node a and node b"
+
+
+@families
+def test_a_sender_learns_the_mtu_of_the_link(lab: OwnLink, bundle: Path, family: int) -> None:
+    for node in NODES:
+        lab.at[node].network.change(lab.link, mtu=1300)
+    loaded(lab, bundle)
+    listening = lab.server("pod-b", family, TCP, TARGET)
+    client = lab.connect("client1", family, address("a", family), NODE_PORT)
+    assert client
+    with accepted(listening)[0] as server:
+        exchange(client, server, 200_000)
+    assert lab.drops("too big") == {}
+
+
+@families
+@pytest.mark.parametrize("is_of_node", [True, False], ids=["a's MAC", "another MAC"])
+def test_the_source_mac_says_which_node_has_forwarded(
+    lab: OwnLink, bundle: Path, family: int, is_of_node: bool
+) -> None:
+    """With another MAC the packet is routed to node a, if the filter of reverse paths lets it pass."""
+    loaded(lab, bundle)
+    server = lab.server("pod-b", family, UDP, TARGET)
+    wire = lab.capture("b", lab.link)
+    macs = {node: lab.at[node].network.mac(lab.link) for node in NODES}
+    sender = Host(
+        macs["a"] if is_of_node else "02:00:00:00:00:99",
+        *(address("client1", each) for each in (4, 6)),
+    )
+    target = Host(macs["b"], *(address("a", each) for each in (4, 6)))
+    forged = frame(sender, target, udp(4000, NODE_PORT, b"forged"), family=family)
+    with lab.at["a"].within(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW)) as at:
+        at.bind((lab.link, 0))
+        at.send(forged)
+    if is_of_node:
+        assert server.recv(100) == b"forged"
+        assert not any(map(is_tunnelled, frames_of(wire)))
+        return
+    server.settimeout(SILENCE)
+    try:
+        assert server.recv(100) == b"forged"
+    except TimeoutError:
+        assert isinstance(lab, OwnLink) and not isinstance(lab, SameLink)
+    else:
+        assert any(map(is_tunnelled, frames_of(wire)))
