@@ -115,7 +115,7 @@ def test_without_policies_the_packets_arrive(lab: LoadedLab, target: str, family
 
 @families
 @targets
-def test_a_packet_that_skips_the_hook_reaches_no_one(
+def test_a_packet_that_skips_the_hook_does_not_arrive(
     lab: LoadedLab, loaded: None, target: str, family: int
 ) -> None:
     before = lab.drops("unchecked")
@@ -172,7 +172,7 @@ def test_on_a_bridge_that_calls_netfilter_it_is_the_same(
         lab.unload()
 
 
-def test_a_pod_without_its_hook_reaches_no_one(lab: LoadedLab, loaded: None) -> None:
+def test_packets_of_a_pod_without_its_hook_do_not_arrive(lab: LoadedLab, loaded: None) -> None:
     pins = Pins(lab.lab.node.bpffs)
     device = lab.on_node(lambda: socket.if_nametoindex(lab.lab.node.pods[0].interface))
     with bpf_syscall.obj_get(pins.link(device, "pc_from_pod")) as link:

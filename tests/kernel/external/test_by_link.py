@@ -168,7 +168,7 @@ def test_a_removed_endpoint_ends_its_connections(lab: OwnLink, bundle: Path, fam
         for node in NODES[::-1]:
             lab.serve(node, services())
         client.settimeout(SILENCE)
-        client.send(b"to nobody")
+        client.send(b"late")
         with pytest.raises(TimeoutError):
             client.recv(100)
     assert lab.drops()["b"].keys() == {"backend gone"}
