@@ -3,11 +3,12 @@
 
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
+from policyc.runtime.attach import xdp
 from policyc.runtime.devices.uplinks import Outside
 from tests.eventually import eventually
 from tests.kernel.support.arrival import SILENCE
@@ -49,10 +50,10 @@ def lab(request: pytest.FixtureRequest, loads: None, tmp_path: Path) -> Iterator
             made.unload(node)
 
 
-def loaded(lab: OwnLink, bundle: Path, *ways: Outside) -> None:
+def loaded(lab: OwnLink, bundle: Path, *ways: Outside, xdp_mode: xdp.Mode | None = None) -> None:
     """Node a and node b forward and answer so, or as the lab says; pod-b is the endpoint."""
     for node, way in zip(NODES, ways or (lab.outside, lab.outside), strict=True):
-        lab.load(node, bundle, services("pod-b"), way)
+        lab.load(node, bundle, services("pod-b"), way, xdp_mode=xdp_mode)
     for family in (4, 6):
         ask_for_neighbour(lab, family)
 
@@ -65,6 +66,25 @@ def ask_for_neighbour(lab: OwnLink, family: int) -> None:
     mac = lab.at["a"].network.mac(lab.link)
     known = lab.at["b"].network.known_mac
     eventually(lambda: known(address("a", family), lab.link) == mac, "node b knows node a")
+
+
+@contextmanager
+def connection(
+    lab: OwnLink, family: int, to: tuple[str, int]
+) -> Iterator[tuple[socket.socket, ...]]:
+    """Of client1 with pod-b, which sees the client's own address."""
+    listening = lab.server("pod-b", family, TCP, TARGET)
+    client = lab.connect("client1", family, *to)
+    assert client
+    server, seen = accepted(listening)
+    with server:
+        assert seen == address("client1", family)
+        yield client, server
+
+
+def node_port(family: int) -> tuple[str, int]:
+    """At node a."""
+    return address("a", family), NODE_PORT
 
 
 def by_link(frames: list[bytes], family: int) -> int:
@@ -82,14 +102,9 @@ def test_a_stream_goes_by_the_link_and_its_answers_go_directly(
     lab: OwnLink, bundle: Path, family: int
 ) -> None:
     loaded(lab, bundle)
-    listening = lab.server("pod-b", family, TCP, TARGET)
     wire = lab.capture("b", lab.link)
-    client = lab.connect("client1", family, address("a", family), NODE_PORT)
-    assert client
-    server, seen = accepted(listening)
-    with server:
-        assert seen == address("client1", family)
-        exchange(client, server, BULK)
+    with connection(lab, family, node_port(family)) as ends:
+        exchange(*ends, BULK)
     frames = frames_of(wire)
     assert by_link(frames, family) > 1 and not any(map(is_tunnelled, frames))
     assert lab.connect("client2", family, address("a", family), NODE_PORT, SILENCE) is None
@@ -129,13 +144,9 @@ def test_it_takes_two_nodes(
     go by that link without dsr-l2.
     """
     loaded(lab, bundle, *ways)
-    listening = lab.server("pod-b", family, TCP, TARGET)
     wire = lab.capture("b", lab.link)
-    client = lab.connect("client1", family, address("a", family), NODE_PORT)
-    assert client
-    server, _ = accepted(listening)
-    with server:
-        exchange(client, server, 20_000)
+    with connection(lab, family, node_port(family)) as ends:
+        exchange(*ends, 20_000)
     assert any(map(is_tunnelled, frames_of(wire)))
     assert not lab.drops()
 
@@ -145,13 +156,9 @@ def test_the_other_addresses_of_a_service_go_by_the_tunnel(
     lab: OwnLink, bundle: Path, family: int
 ) -> None:
     loaded(lab, bundle)
-    listening = lab.server("pod-b", family, TCP, TARGET)
     wire = lab.capture("b", lab.link)
-    client = lab.connect("client1", family, EXTERNAL[family], PORT)
-    assert client
-    server, _ = accepted(listening)
-    with server:
-        exchange(client, server, 20_000)
+    with connection(lab, family, (EXTERNAL[family], PORT)) as ends:
+        exchange(*ends, 20_000)
     frames = frames_of(wire)
     assert any(map(is_tunnelled, frames)) and not by_link(frames, family)
     assert not lab.drops()
@@ -160,10 +167,7 @@ def test_the_other_addresses_of_a_service_go_by_the_tunnel(
 @families
 def test_a_removed_endpoint_ends_its_connections(lab: OwnLink, bundle: Path, family: int) -> None:
     loaded(lab, bundle)
-    listening = lab.server("pod-b", family, TCP, TARGET)
-    client = lab.connect("client1", family, address("a", family), NODE_PORT)
-    assert client
-    with accepted(listening)[0] as server:
+    with connection(lab, family, node_port(family)) as (client, server):
         exchange(client, server, 1000)
         for node in NODES[::-1]:
             lab.serve(node, services())
@@ -197,12 +201,25 @@ def test_a_sender_learns_the_mtu_of_the_link(lab: OwnLink, bundle: Path, family:
     for node in NODES:
         lab.at[node].network.change(lab.link, mtu=1300)
     loaded(lab, bundle)
-    listening = lab.server("pod-b", family, TCP, TARGET)
-    client = lab.connect("client1", family, address("a", family), NODE_PORT)
-    assert client
-    with accepted(listening)[0] as server:
-        exchange(client, server, 200_000)
-    assert lab.drops("too big") == {}
+    wire = lab.capture("b", lab.link)
+    with connection(lab, family, node_port(family)) as ends:
+        exchange(*ends, 200_000)
+    frames = frames_of(wire)
+    assert by_link(frames, family) > 1 and not any(map(is_tunnelled, frames))
+    assert lab.drops() == {}
+
+
+@families
+def test_xdp_forwards_by_the_link_too(lab: OwnLink, bundle: Path, family: int) -> None:
+    lab.offload(tx=False, segments=False)  # XDP leaves unfinished checksums to tc
+    loaded(lab, bundle, xdp_mode="generic")
+    wire = lab.capture("b", lab.link)
+    with connection(lab, family, node_port(family)) as ends:
+        exchange(*ends, BULK)
+    frames = frames_of(wire)
+    assert by_link(frames, family) > 1 and not any(map(is_tunnelled, frames))
+    assert sum(each.requests for each in lab.status("a").xdp) > 1
+    assert lab.bad_checksums() == 0
 
 
 @families

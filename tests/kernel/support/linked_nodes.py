@@ -14,9 +14,9 @@ from tests.kernel.support.two_nodes import (
     UPLINK,
     Namespace,
     TwoNodes,
-    _forward,
-    _gateway,
     address,
+    forward_packets,
+    gateway_of,
     prefixes,
 )
 
@@ -65,16 +65,16 @@ class SameLink(OwnLink):
             super()._join(site)
             return
         own, router = self.at[site], self.at["router"]
-        own.within(_forward)
+        own.within(forward_packets)
         if site == NODES[0]:
             router.network.add(BRIDGE, "bridge")
         own.network.add_veth(UPLINK, f"to-{site}", router.fd)
         router.network.change(f"to-{site}", master=router.network.index(BRIDGE))
         router.set_up(f"to-{site}")
-        _add(router, *prefixes(_gateway(site, 4), _gateway(site, 6)))
+        _add(router, *prefixes(gateway_of(site, 4), gateway_of(site, 6)))
         own.set_up(UPLINK, *prefixes(address(site, 4), address(site, 6)))
         for family in (4, 6):
-            own.network.default_route(_gateway(site, family))
+            own.network.default_route(gateway_of(site, family))
 
 
 def _add(router: Namespace, *own: str) -> None:

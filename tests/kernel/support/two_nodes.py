@@ -72,7 +72,7 @@ def address(name: str, family: int) -> str:
     return f"198.51.{at}.2" if family == 4 else f"2001:db8:{at}::2"
 
 
-def _gateway(site: str, family: int) -> str:
+def gateway_of(site: str, family: int) -> str:
     return address(site, family)[:-1] + "1"
 
 
@@ -135,7 +135,7 @@ class TwoNodes:
         self.at = {name: self._namespace(here) for name in ("router", *SITES, *self.pods)}
         for node in NODES:
             owned.enter_context(own_bpffs(folder / f"bpffs-{node}"))
-        self.at["router"].within(_forward)
+        self.at["router"].within(forward_packets)
         for site in SITES:
             self._join(site)
         for pod, node in self.pods.items():
@@ -156,12 +156,12 @@ class TwoNodes:
         """A link to the router, and all routes by it."""
         own, router = self.at[site], self.at["router"]
         if site in NODES:
-            own.within(_forward)
+            own.within(forward_packets)
         own.network.add_veth(UPLINK, f"to-{site}", router.fd)
         own.set_up(UPLINK, *prefixes(address(site, 4), address(site, 6)))
-        router.set_up(f"to-{site}", *prefixes(_gateway(site, 4), _gateway(site, 6)))
+        router.set_up(f"to-{site}", *prefixes(gateway_of(site, 4), gateway_of(site, 6)))
         for family in (4, 6):
-            own.network.default_route(_gateway(site, family))
+            own.network.default_route(gateway_of(site, family))
 
     def route(self, prefix: str, size: int, node: str, family: int, at: str | None = None) -> None:
         """Tell the router by which node it reaches something, or by which address of it."""
@@ -425,7 +425,7 @@ def _routed(family: int) -> int:
     return int(values[names.index("ForwDatagrams")])
 
 
-def _forward() -> None:
+def forward_packets() -> None:
     for name, value in {
         "ipv4/ip_forward": "1",
         "ipv6/conf/all/forwarding": "1",
