@@ -8,6 +8,7 @@
 #include "device.h"
 #include "fragments.h"
 #include "pace.h"
+#include <linux/if_packet.h>
 
 /* The mark of an answer that the host routes. The answer has it until it reaches the pod's hook, or
  * the uplink's hook if the node itself is the receiver. A pod may be able to set this mark. So the
@@ -15,7 +16,6 @@
  */
 #define PC_ANSWER_MARK 0x70635221
 
-#define PC_PACKET_HOST    0
 #define PC_ICMP_REDIRECT  5
 #define PC_ICMP_QUENCH    4
 #define PC_ICMP6_FIRST_OK 128 /* types below are errors */
@@ -104,7 +104,7 @@ static __always_inline struct pc_answers *pc_answer_due(void)
 /* Returns the frame, which a pod sent, to that pod. */
 static __always_inline int pc_return(struct __sk_buff *skb, const struct pc_flow *flow)
 {
-	bpf_skb_change_type(skb, PC_PACKET_HOST);
+	bpf_skb_change_type(skb, PACKET_HOST);
 	if (pc_is_at_slave(flow)) {
 		skb->tc_index = PC_STAMP_ANSWER;
 		return bpf_redirect(skb->ifindex, BPF_F_INGRESS);

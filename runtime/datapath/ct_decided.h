@@ -54,19 +54,10 @@ static __always_inline __u8 pc_ct_peers(const struct pc_flow *flow)
 	return (flow->src.flags & PC_ENDPOINT_PEER) >> 1 | (flow->dst.flags & PC_ENDPOINT_PEER);
 }
 
-/* An external client: its own packets tell by which node it came, replies do not. */
-static __always_inline void pc_ct_set_client(struct pc_ct_end *end, const struct pc_flow *flow)
-{
-	if (flow->src.ifindex || end->ifindex || !flow->is_reply)
-		pc_ct_set_end(end, &flow->src);
-	if (!flow->src.ifindex && !flow->is_reply && flow->nat.backend)
-		end->node = flow->action.node;
-}
-
 static __always_inline void pc_ct_decide(struct pc_ct *ct, const struct pc_flow *flow,
 					 __u32 egress_rule, __u32 ingress_rule)
 {
-	pc_ct_set_client(&ct->src, flow);
+	pc_ct_set_end(&ct->src, &flow->src);
 	pc_ct_set_end(&ct->dst, &flow->dst);
 	ct->decided = pc_ct_ends(flow);
 	ct->peers = pc_ct_peers(flow);
@@ -110,7 +101,7 @@ static __always_inline struct pc_ct *pc_ct_of(const struct pc_flow *flow, __u32 
 	ct->state =
 	    state | pc_ct_news(flow, flow->is_reply) | pc_ct_doubt(flow) | pc_ct_own_node(flow);
 	if (flow->nat.backend) {
-		ct->state |= PC_CT_NAT | pc_ct_node_bits(flow);
+		ct->state |= PC_CT_NAT | flow->action.node << PC_CT_NODE_AT;
 		ct->dst.nat =
 		    (struct pc_ct_nat){.port = flow->nat.sport, .backend = flow->nat.backend};
 	}

@@ -25,16 +25,7 @@ struct pc_ct_nat {
 /* One end of a connection, as this node knows it. ifindex 0: not an end of this node. */
 struct pc_ct_end {
 	__u32 ifindex;
-	union {
-		__u8 mac[PC_MAC_LEN]; /* with `out`: the MAC of the next hop towards the end */
-		/* For an external client of a Service. With PC_CT_OTHER_NODE: the node that has the
-		 * endpoint. Otherwise: the node that the client came to. 0: this node.
-		 */
-		struct {
-			__u32 node;
-			__u16 zero;
-		} __attribute__((packed));
-	};
+	__u8 mac[PC_MAC_LEN]; /* with `out`: the MAC of the next hop towards the end */
 	union {
 		__u8 gateway[PC_MAC_LEN]; /* source MAC of frames to this end, with PC_CT_CAME_* */
 		struct pc_ct_nat nat;     /* at the end to which this entry redirects nothing */
@@ -56,8 +47,11 @@ struct pc_ct {
 	__u8 back;    /* the first packet runs from hi to lo */
 	__u8 decided; /* enum pc_decided: the ends whose policy has allowed it */
 	__u8 peers;   /* the same bits: ends to which the other end's packets may be redirected */
-	__u8 out; /* how packets leave the node (forward_out.h); 0: by the stack path; for an entry
-		   * of another node PC_OUT_NO_LINK, or 0 */
+	/* How packets leave the node (forward_out.h); 0: by the stack path. For a pre-NAT entry of
+	 * an external client: how they come (external_forward.h). With PC_CT_OTHER_NODE:
+	 * PC_OUT_NO_LINK, or 0.
+	 */
+	__u8 out;
 };
 _Static_assert(sizeof(struct pc_ct) == 64, "one cache line");
 

@@ -24,13 +24,12 @@ __noinline int pc_other_node_new(struct pc_flow *flow, __u32 node)
 	ct = pc_room_ct(room);
 	*ct = (struct pc_ct){};
 	ct->flow_id = bpf_get_prandom_u32();
-	ct->state = PC_CT_NAT | PC_CT_PRE_NAT | PC_CT_OTHER_NODE;
+	ct->state = PC_CT_NAT | PC_CT_PRE_NAT | PC_CT_OTHER_NODE | node << PC_CT_NODE_AT;
 	pc_tuple_pre_nat(&flow->tuple, &flow->nat);
 	flow->action.node = node;
 	flow->may_link = pc_is_dsr(pc_backend_of(flow->nat.backend));
 	ct->state |= pc_ct_news(flow, false);
 	ct->epoch = flow->epoch;
-	ct->src.node = node;
 	ct->src.nat = (struct pc_ct_nat){.port = flow->tuple.sport, .backend = flow->nat.backend};
 	ct->expires = flow->now + pc_ct_idle(flow, ct->state);
 	if (!pc_ct_put(flow, &flow->tuple, ct, flow->has_established_pre_nat))
@@ -70,7 +69,7 @@ static __always_inline bool pc_other_node_known(struct pc_flow *flow, struct pc_
 
 	if ((!backend || backend->state & PC_BACKEND_NO_NEW) && pc_other_node_begins(flow, ct))
 		return false;
-	flow->action.node = ct->src.node;
+	flow->action.node = pc_ct_node(ct);
 	ct->epoch = flow->epoch; /* no policy of this node applies */
 	flow->may_link = pc_is_dsr(backend) && ct->out != PC_OUT_NO_LINK;
 	pc_other_node_assume(flow, ct, backend);

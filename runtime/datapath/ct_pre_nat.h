@@ -74,10 +74,12 @@ static __always_inline bool pc_ct_put_pre_nat(const struct pc_flow *flow)
 		ct->state &= ~PC_CT_CAME_DST;
 	else
 		__builtin_memcpy(ct->dst.gateway, old->dst.gateway, sizeof(ct->dst.gateway));
-	if (old && old->flow_id == ct->flow_id && ct->out && !ct->dst.ifindex)
-		ct->dst = old->dst;
-	else
+	if (!old || old->flow_id != ct->flow_id || !ct->out)
 		ct->out = 0;
+	else if (ct->dst.ifindex)
+		ct->out = old->out;
+	else
+		ct->dst = old->dst;
 	return pc_ct_add_pre_nat(flow, ct);
 }
 

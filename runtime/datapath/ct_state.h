@@ -42,10 +42,12 @@ enum pc_ct_state {
 	    65536, /* PC_CT_EITHER, until the end that is believed to be the opener sends */
 };
 
-/* Above the bits of `state`: the number of the address (external_map.h), for a pod's connection to
- * the node port of another node.
+/* Above the bits of `state`: the number of a node's address (external_map.h), 0 for this node. With
+ * PC_CT_OTHER_NODE, the node that has the endpoint. Otherwise, for a connection to a Service: the
+ * node that an external client came to, or to whose node port a pod sent.
  */
 #define PC_CT_NODE_AT 18
+#define PC_CT_STATES  ((1U << PC_CT_NODE_AT) - 1)
 
 /* For a connection of the node itself that reached a Service by a route (to_route.h). */
 static __always_inline bool pc_is_routed(const struct pc_ct *ct)
@@ -53,17 +55,19 @@ static __always_inline bool pc_is_routed(const struct pc_ct *ct)
 	return (ct->state & (PC_CT_NAT | PC_CT_NODE)) == (PC_CT_NAT | PC_CT_NODE);
 }
 
-/* The node whose address the client of a Service used. 0: this node, or the connection is not to a
- * node port.
- */
 static __always_inline __u32 pc_ct_node(const struct pc_ct *ct)
 {
-	return ct->src.ifindex ? ct->state >> PC_CT_NODE_AT : ct->src.node;
+	return ct->state >> PC_CT_NODE_AT;
 }
 
-static __always_inline __u32 pc_ct_node_bits(const struct pc_flow *flow)
+/* If another CPU changes the state at the same time, the node stays as it is until the next packet.
+ */
+static __always_inline void pc_ct_set_node(struct pc_ct *ct, __u32 node)
 {
-	return flow->src.ifindex ? flow->action.node << PC_CT_NODE_AT : 0;
+	__u32 was = ct->state, state = (was & PC_CT_STATES) | node << PC_CT_NODE_AT;
+
+	if (state != was)
+		__sync_val_compare_and_swap(&ct->state, was, state);
 }
 
 /* The translation of a connection. The pre-NAT entry is found by packets to the endpoint, the

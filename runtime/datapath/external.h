@@ -11,6 +11,7 @@
 #pragma once
 #include "ct_other_node.h"
 #include "endpoints.h"
+#include "external_forward.h"
 #include "host_end.h"
 #include "nat_hooks.h"
 #include "external_map.h"
@@ -99,8 +100,8 @@ static __always_inline void pc_external_set_return_node(const struct pc_flow *fl
 
 	if (!back || back->flow_id != pre_nat->flow_id)
 		return;
-	back->src.node = flow->action.node;
-	pre_nat->src.node = flow->action.node;
+	pc_ct_set_node(back, flow->action.node);
+	pc_ct_set_node(pre_nat, flow->action.node);
 }
 
 /* A packet with a pre-NAT entry. The entry is looked up again: the 6.1 verifier rejects map writes
@@ -129,7 +130,7 @@ __noinline int pc_external_known(struct __sk_buff *skb, struct pc_flow *flow, bo
 	if (!backend)
 		return PC_STEP_NEW;
 	pc_tuple_translate(flow, backend, ct->src.nat.backend, ct->src.nat.port);
-	if (ct->src.node != flow->action.node)
+	if (pc_ct_node(ct) != flow->action.node)
 		pc_external_set_return_node(flow, ct);
 	pre_nat = pc_pre_nat_touch(flow, &match, backend);
 	if (pre_nat == PC_PRE_NAT_WITHOUT_POST) {
@@ -138,10 +139,15 @@ __noinline int pc_external_known(struct __sk_buff *skb, struct pc_flow *flow, bo
 		flow->has_established_entry = match.at.is_established;
 		return PC_STEP_NEW;
 	}
-	/* Stack path, as for the reply: the host's conntrack would forget a connection of which it
-	 * sees one direction, and the host's NAT would take the next reply for a new connection.
-	 */
-	reason = pc_nat_to_backend(skb, flow);
+	ct = match.at.ct;
+	if (pre_nat || !ct || !pc_external_is_forwarded(skb, flow, ct))
+		ct = 0;
+	reason = ct ? pc_forward_request(skb, flow, &ct->dst) : PC_PASS;
+	if (!reason && !flow->action.forward_to) {
+		reason = pc_nat_to_backend(skb, flow);
+		if (ct && !reason) /* step by step, as pc_can_rewrite() was false */
+			pc_forward(skb, flow, &ct->dst);
+	}
 	if (reason)
 		return reason;
 	if (pre_nat == PC_PRE_NAT_STALE) {
@@ -168,7 +174,7 @@ static __always_inline enum drop_reason pc_to_external(struct __sk_buff *skb, st
 	if (pc_ct_note(ct, flow, true))
 		pc_pre_nat_note(flow, ct, backend, frontend);
 	flow->action.frag_backend = ct->dst.nat.backend | PC_FRAG_REPLY;
-	flow->action.node = ct->src.node;
+	flow->action.node = pc_ct_node(ct);
 	flow->packet.csum_partial = pc_csum_partial_of(skb, flow);
 	if (!pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->tuple.saddr, frontend) ||
 	    !pc_nat_port(skb, flow, PC_NAT_SRC, flow->tuple.sport, backend->frontend_port) ||

@@ -71,7 +71,8 @@ struct pc_external {
 					       the same in each load; 0: none */
 	struct pc_addr6 own4, own6;         /* an address of this node, where its node ports are */
 	__u32 by_link;                      /* enum pc_by_link */
-	__u32 marks; /* marks that routing rules read: such packets need the stack path */
+	__u32 marks;    /* marks that routing rules read: such packets need the stack path */
+	__u32 host_nat; /* netfilter may translate packets that leave: external_forward.h */
 };
 
 struct {

@@ -23,19 +23,24 @@ static __always_inline bool pc_out_teaches(const struct __sk_buff *skb, const st
 	       (!ct->out || (ct->out & PC_OUT_TIME) != pc_out_time(flow));
 }
 
-/* 1 + the place of the device; 0: the device has none, or a mark routed the packet here. The FIB
- * lookup for later packets does not know that mark.
+/* 1 + the place of the device in `fast_path_uplink`; 0: it has none. */
+static __always_inline __u8 pc_uplink_place(const struct pc_external *external, __u32 device)
+{
+	for (int i = 0; i < PC_UPLINKS; i++)
+		if (external->fast_path_uplink[i] == device)
+			return i + 1;
+	return 0;
+}
+
+/* The same for the device that the packet leaves by; 0 also if a mark routed the packet here. The
+ * FIB lookup for later packets does not know that mark.
  */
 static __always_inline __u8 pc_out_uplink(const struct __sk_buff *skb)
 {
 	const struct pc_external *external = pc_external_now();
 
-	if (!external || skb->mark & external->marks)
-		return 0;
-	for (int i = 0; i < PC_UPLINKS; i++)
-		if (external->fast_path_uplink[i] == skb->ifindex)
-			return i + 1;
-	return 0;
+	return external && !(skb->mark & external->marks) ? pc_uplink_place(external, skb->ifindex)
+							  : 0;
 }
 
 /* For a connection to a Service the pre-NAT entry holds the path. Restores the translated tuple.

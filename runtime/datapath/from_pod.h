@@ -4,7 +4,7 @@
  */
 #pragma once
 #include "reassembly.h"
-#include "forward_out.h"
+#include "external_forward.h"
 #include "frag_sender.h"
 #include "generation.h"
 #include "host_end.h"
@@ -45,6 +45,8 @@ pc_from_pod_known(struct __sk_buff *skb, struct pc_flow *flow, const struct pc_c
 			reason = pc_forward_reply(skb, flow, match->at.ct);
 			if (reason || flow->action.forward_to)
 				return reason;
+		} else if (match->is_reply) {
+			pc_reply_forward(skb, flow, match);
 		}
 	} else {
 		if (pc_is_forwarded(match))

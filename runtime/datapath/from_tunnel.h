@@ -33,7 +33,7 @@ static __always_inline enum drop_reason pc_is_awaited(struct __sk_buff *skb, str
 	match = pc_ct_find(flow);
 	if (!match.at.ct || !(match.at.ct->state & PC_CT_OTHER_NODE) || !match.is_reply)
 		return PC_DROP_BACKEND_GONE;
-	if (!pc_is_same_node(match.at.ct->src.node, sender))
+	if (!pc_is_same_node(pc_ct_node(match.at.ct), sender))
 		return PC_DROP_NOT_A_NODE;
 	flow->action.node = sender;
 	pc_ct_touch(&match.at, flow, true);
@@ -74,13 +74,24 @@ static __always_inline __u32 pc_uplink_to(struct __sk_buff *skb, struct pc_flow 
 	return pc_is_uplink(external, device) ? device : external->uplink[0];
 }
 
-static __always_inline enum drop_reason pc_tunnel_request(struct __sk_buff *skb,
-							  struct pc_flow *flow, __u32 sender)
+static __always_inline int pc_tunnel_request(struct __sk_buff *skb, struct pc_flow *flow,
+					     __u32 sender)
 {
 	__u32 to = pc_came_to(flow, sender);
+	int step;
 
 	if (!to)
 		return PC_DROP_NOT_A_NODE;
+	flow->action.node = to;
+	if (!flow->packet.fragment && !pc_is_icmp_error(flow)) {
+		bpf_skb_change_type(skb, PACKET_HOST);
+		step = pc_external_direct(skb, flow);
+		if (step != PC_STEP_OTHER) {
+			flow->client = PC_CLIENT_FORWARDED;
+			return step;
+		}
+	}
+	flow->action.node = 0;
 	if (pc_check_external(flow))
 		return PC_DROP_SPOOFED_IP;
 	flow->action.forward_to = pc_uplink_to(skb, flow);
@@ -88,11 +99,10 @@ static __always_inline enum drop_reason pc_tunnel_request(struct __sk_buff *skb,
 	return flow->action.forward_to ? PC_PASS : PC_DROP_NO_ROUTE;
 }
 
-/* Sets forward_to. For a reply: the device that it leaves by. For a client's packet, which gets a
- * mark: the device that it comes in by.
+/* Sets forward_to. For a reply: the device that it leaves by. For a client's packet: the endpoint's
+ * device, and flow->client; or, with a mark, the device that it comes in by.
  */
-static __always_inline enum drop_reason pc_from_tunnel_frame(struct __sk_buff *skb,
-							     struct pc_flow *flow)
+static __always_inline int pc_from_tunnel_frame(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	enum drop_reason reason = pc_parse(skb, flow);
 	__u32 network = 0, sender = pc_tunnel_sender(skb, &network);

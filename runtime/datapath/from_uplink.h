@@ -20,8 +20,6 @@
 #include "parse.h"
 #include "vlan_tag.h"
 
-#define PC_PACKET_FOR_US 0 /* PACKET_HOST of <linux/if_packet.h> */
-
 /* For a first fragment: why it is dropped, if later ones came before it. Above reassembly's limit
  * the later ones have passed, and so does this one; not under host policy.
  */
@@ -110,7 +108,7 @@ static __always_inline int pc_from_uplink_service(struct __sk_buff *skb, struct 
 	if (then)
 		return then;
 	then = pc_accept_link(skb, flow, ct);
-	if (then)
+	if (then || flow->action.forward_to)
 		return then;
 	if (flow->packet.fragment == PC_FRAG_LATER)
 		return pc_external_follow(skb, flow);
@@ -188,7 +186,7 @@ static __always_inline int pc_from_node(struct __sk_buff *skb, struct pc_flow *f
 {
 	int step;
 
-	bpf_skb_change_type(skb, PC_PACKET_FOR_US);
+	bpf_skb_change_type(skb, PACKET_HOST);
 	step = pc_from_uplink_ip(skb, flow);
 	if (!step && !flow->nat.backend && !pc_is_icmp_error(flow) &&
 	    flow->packet.fragment != PC_FRAG_LATER)
@@ -210,7 +208,7 @@ static __always_inline int pc_from_uplink_frame(struct __sk_buff *skb, struct pc
 	flow->client = PC_CLIENT_EXTERNAL;
 	if (mark == PC_ERROR_MARK || (mark == PC_ANSWER_MARK && pc_is_answer(skb))) {
 		skb->mark = 0;
-		bpf_skb_change_type(skb, PC_PACKET_FOR_US);
+		bpf_skb_change_type(skb, PACKET_HOST);
 		return PC_PASS;
 	}
 	if ((mark & ~PC_FORWARDED_NODE) == PC_FORWARDED_MARK) {

@@ -31,7 +31,7 @@ __noinline int pc_hairpin_open(struct pc_flow *flow)
 	target = flow->tuple.dport;
 	flow->dst = flow->src;
 	pc_ct_decide(ct, flow, 0, 0);
-	ct->state |= pc_ct_node_bits(flow);
+	ct->state |= flow->action.node << PC_CT_NODE_AT;
 	if (flow->client == PC_CLIENT_NODE)
 		ct->state |= PC_CT_NODE;
 	ct->flow_id = bpf_get_prandom_u32();

@@ -166,13 +166,15 @@ SEC("tc")
 int pc_from_tunnel(struct __sk_buff *skb)
 {
 	struct pc_flow *flow = pc_flow_scratch();
-	enum drop_reason reason;
+	int step;
 
 	if (!flow)
 		return pc_tc_action(PC_DROP_NO_POLICY);
-	reason = pc_from_tunnel_frame(skb, flow);
-	if (reason)
-		return pc_finish(flow, reason);
+	step = pc_from_tunnel_frame(skb, flow);
+	if (step)
+		return pc_finish(flow, step);
+	if (flow->client == PC_CLIENT_FORWARDED)
+		return bpf_redirect_peer(flow->action.forward_to, 0);
 	if (flow->action.node)
 		return bpf_redirect_neigh(flow->action.forward_to, 0, 0, 0);
 	return bpf_redirect(flow->action.forward_to, BPF_F_INGRESS);

@@ -7,6 +7,7 @@
 #pragma once
 #include "ct_pre_nat.h"
 #include "device_to.h"
+#include "external_forward.h"
 #include "related.h"
 #include "return_path.h"
 #include "tunnel.h"
@@ -136,10 +137,10 @@ static __always_inline __u32 pc_by_link(struct __sk_buff *skb, struct pc_flow *f
 		return 0;
 	if (!ct)
 		return pc_sent_by_link(skb, flow);
-	if (!(ct->state & PC_CT_PRE_NAT) || ct->state & PC_CT_OTHER_NODE || !ct->src.node)
+	if (!(ct->state & PC_CT_PRE_NAT) || ct->state & PC_CT_OTHER_NODE || !pc_ct_node(ct))
 		return 0;
-	node = pc_node_of(ct->src.node);
-	return node && pc_addr_eq(&node->addr, &flow->tuple.daddr) ? ct->src.node : 0;
+	node = pc_node_of(pc_ct_node(ct));
+	return node && pc_addr_eq(&node->addr, &flow->tuple.daddr) ? pc_ct_node(ct) : 0;
 }
 
 /* The uplink that leads to the client, if it is another one: reverse path filters expect the packet
@@ -163,11 +164,15 @@ static __always_inline int pc_accept_link(struct __sk_buff *skb, struct pc_flow 
 					  const struct pc_ct *ct)
 {
 	__u32 number = pc_by_link(skb, flow, ct);
+	int step;
 
 	if (!number)
 		return PC_PASS;
 	flow->client = PC_CLIENT_FORWARDED;
 	flow->action.node = number;
+	step = ct && ct->out & PC_OUT_BOTH ? pc_external_direct(skb, flow) : PC_STEP_OTHER;
+	if (step != PC_STEP_OTHER)
+		return step;
 	flow->action.forward_to = pc_other_uplink(skb, flow);
 	return flow->action.forward_to ? PC_STEP_OTHER_UPLINK : PC_PASS;
 }

@@ -25,7 +25,7 @@ static __always_inline bool pc_answer_is_too_big(struct __sk_buff *skb, struct p
 {
 	const struct pc_external *external = pc_external_now();
 
-	return external && ct->src.node && !pc_is_dsr(pc_backend_of(ct->dst.nat.backend)) &&
+	return external && pc_ct_node(ct) && !pc_is_dsr(pc_backend_of(ct->dst.nat.backend)) &&
 	       pc_is_too_big(skb, flow, external->tunnel);
 }
 
@@ -89,6 +89,8 @@ static __always_inline int pc_to_uplink_service(struct __sk_buff *skb, struct pc
 	if (pc_answer_is_too_big(skb, flow, ct))
 		return PC_STEP_TELL_SIZE;
 	flow->client = PC_CLIENT_EXTERNAL;
+	if (pc_reply_teaches(skb, flow, match))
+		pc_reply_learn(skb, flow, ct);
 	return pc_to_external(skb, flow, ct);
 }
 

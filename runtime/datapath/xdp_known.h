@@ -66,7 +66,7 @@ static __always_inline bool pc_xdp_known(struct pc_flow *flow, bool is_reply)
 	backend = pc_backend_of(ct->src.nat.backend);
 	if (!backend || backend->state & PC_BACKEND_NO_NEW || !pc_xdp_needs_nothing(flow, &match))
 		return false;
-	flow->action.node = ct->src.node;
+	flow->action.node = pc_ct_node(ct);
 	flow->may_link = pc_is_dsr(backend) && ct->out != PC_OUT_NO_LINK;
 	return true;
 }

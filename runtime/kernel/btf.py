@@ -91,6 +91,46 @@ class Btf:
                 names.add(variable.name)
         return frozenset(names)
 
+    def map_types(self) -> dict[str, tuple[int, int]]:
+        """The types of keys and values of the declared maps, as numbers in this BTF; 0: it has none."""
+        members = self._find(_DATASEC, ".maps").extra
+        found = {}
+        for at in range(0, len(members), 12):
+            variable = self._types[struct.unpack_from("=I", members, at)[0]]
+            with _no_contradiction(variable.name):
+                said = dict(self._members(self._types[variable.size_or_type]))
+                key, value = (
+                    self._types[said[name]].size_or_type if name in said else 0
+                    for name in ("key", "value")
+                )
+                found[variable.name] = key, value
+        return found
+
+    def shape(self, ident: int) -> object:
+        """The type without its own name and typedefs: sizes, and the fields of structs by name.
+
+        Two BTFs lay out a value alike if its shapes are equal.
+        """
+        found = self._types[ident]
+        with _no_contradiction(found.name):
+            if found.kind in _MODIFIERS:
+                return self.shape(found.size_or_type)
+            if found.kind == _ARRAY:
+                element, _index, count = struct.unpack_from("=III", found.extra)
+                return count, self.shape(element)
+            if found.kind in (_STRUCT, _UNION):
+                offsets = struct.iter_unpack("=III", found.extra)
+                fields = [(self._name(name), bits, self.shape(of)) for name, of, bits in offsets]
+                return found.size_or_type, fields
+            return self._size(ident)
+
+    def _members(self, found: _Type) -> Iterator[tuple[str, int]]:
+        for name, ident, _bits in struct.iter_unpack("=III", found.extra):
+            yield self._name(name), ident
+
+    def _name(self, at: int) -> str:
+        return _string(self._strings, at)
+
     def _layout(self, found: _Type) -> StructLayout:
         fields: dict[str, Field] = {}
         with _no_contradiction(found.name):

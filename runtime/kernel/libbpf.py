@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from policyc.runtime.errors import HostError
-from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel import bpf_syscall, shared_maps
 
 _SONAME = "libbpf.so.1"
 _PRINT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
@@ -144,7 +144,8 @@ class Object:
             at = self._lib.bpf_object__next_program(self._object, at)
 
     def load(self) -> None:
-        """Create the maps, verify and load the programs."""
+        """Create the maps that are missing, verify and load the programs."""
+        shared_maps.check(self._path, Path(os.fsdecode(self._root)))
         _messages.clear()
         result = self._lib.bpf_object__load(self._object)
         if result:
@@ -227,11 +228,7 @@ def _load_error(name: str, errno: int, log: str) -> HostError:
     """Summarise in a line or two why the kernel or libbpf refused."""
     refused = re.search(r"couldn't reuse pinned map at '([^']+)': parameter mismatch", log)
     if refused:
-        return HostError(
-            f"{name}: the map {Path(refused[1]).name} that is in use has another layout",
-            "this release has other map layouts: run `policyc node unload`, then load again",
-            log,
-        )
+        return shared_maps.other_layout(name, Path(refused[1]).name, log)
     reason = os.strerror(errno)
     return HostError(f"{name}: the kernel refused it: {summarise(log) or reason}", detail=log)
 

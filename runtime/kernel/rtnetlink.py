@@ -48,6 +48,19 @@ def _netlink(purpose: str, otherwise: str) -> Any:
     return IPRoute
 
 
+@contextmanager
+def nftables(purpose: str) -> Iterator[Any]:
+    """A netlink socket to nftables, like `connection`."""
+    _netlink(purpose, "")
+    from pyroute2.nftables.main import NFTables
+
+    with NFTables() as netlink:
+        try:
+            yield netlink
+        except refused() as error:
+            raise OSError(code_of(error), os.strerror(code_of(error))) from error
+
+
 def dump(read: Callable[[], Iterable[Any]]) -> list[Any]:
     """All of a list that the kernel sends in parts, from one point in time.
 

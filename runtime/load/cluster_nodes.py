@@ -88,12 +88,14 @@ class Nodes:
         fast_path: Collection[int],
         outside: Outside,
         marks: int,
+        host_nat: bool,
         undo: Undo,
     ) -> None:
         """Write this node's tunnel device (0: none), paths of external clients, uplinks, routing marks.
 
         Packets of pods may take the fast path by the uplinks `fast_path`. A connection that the
-        host marks with one of `marks` takes the stack path.
+        host marks with one of `marks` takes the stack path; with `host_nat`, so does one of an external
+        client to a Service.
         """
         with ExternalSettings(self._pins) as settings:
             most = settings.most_uplinks
@@ -101,7 +103,9 @@ class Nodes:
                 raise InputError(f"{len(uplinks)} uplinks exceed the limit of {most}")
             places = _places(settings.fast_path_uplinks(), fast_path)
             own = self._own.addresses if self._own else ()
-            value = settings.value_of(tunnel, *_WAYS[outside], uplinks, places, own, marks)
+            value = settings.value_of(
+                tunnel, *_WAYS[outside], uplinks, places, own, marks, host_nat
+            )
             settings.set(value, undo)
 
     def forget_others(self) -> None:

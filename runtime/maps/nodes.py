@@ -69,8 +69,9 @@ class ExternalSettings(SingleEntry):
         fast_path: Sequence[int],
         own: Sequence[Address],
         marks: int,
+        host_nat: bool,
     ) -> bytes:
-        """The value for devices, addresses and routing marks of this node.
+        """The value for devices, addresses, routing marks and NAT of this node.
 
         `tunnel`, `uplinks` and `fast_path` are ifindexes. `own` are addresses of this node: the first of
         each family is stored. `marks` has a bit for each mark bit that a routing rule reads.
@@ -85,4 +86,5 @@ class ExternalSettings(SingleEntry):
             own4=first.get(4, bytes(16)),
             own6=first.get(6, bytes(16)),
             marks=marks,
+            host_nat=host_nat,
         )

@@ -2,7 +2,7 @@
 """Maps about the node and its cluster: failsafe ports, SNAT, the other nodes."""
 
 from policyc.runtime import failsafes, switch
-from policyc.runtime.devices import route_mtu, route_rules
+from policyc.runtime.devices import host_nat, route_mtu, route_rules
 from policyc.runtime.endpoints import forwarding
 from policyc.runtime.errors import InputError
 from policyc.runtime.failsafes import Failsafes
@@ -111,6 +111,7 @@ class ClusterNodes(Resource):
             fast_path=fast_path,
             outside=at.request.outside,
             marks=marks,
+            host_nat=host_nat.told_of(fast_path, at.note),
             undo=work.undo,
         )
 

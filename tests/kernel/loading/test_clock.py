@@ -18,7 +18,7 @@ from tests.kernel.support.node_under_test import (
     B,
     NodeUnderTest,
 )
-from tests.kernel.support.objects import renamed_maps
+from tests.kernel.support.objects import RENAMED_MAPS, renamed
 from tests.kernel.support.packets import (
     ACK,
     SYN,
@@ -73,7 +73,7 @@ def test_without_a_tick_rate_no_connection_is_recorded(node: NodeUnderTest, fami
 
 
 def test_hooks_without_a_clock_are_refused(node: NodeUnderTest, tmp_path: Path) -> None:
-    older = renamed_maps(node.objects, tmp_path / "older")
+    older = renamed(node.objects, tmp_path / "older", RENAMED_MAPS)
     with pytest.raises(HostError, match="pc_clock") as refused:
         node.load(node.policy(), objects=older)
     assert refused.value.hint == "compile the bundle again"

@@ -32,7 +32,13 @@ from tests.kernel.support.node_under_test import (
     NodeUnderTest,
     endpoint,
 )
-from tests.kernel.support.objects import SMALL_TABLES, refused_hooks, renamed_maps
+from tests.kernel.support.objects import (
+    OTHER_FIELDS,
+    RENAMED_MAPS,
+    SMALL_TABLES,
+    refused_hooks,
+    renamed,
+)
 from tests.kernel.support.packets import (
     ACK,
     SYN,
@@ -178,7 +184,16 @@ def _fail_by_other_maps(node: NodeUnderTest, variant: Callable[..., Path]) -> No
 
 def _fail_by_renamed_maps(node: NodeUnderTest, _variant: object) -> None:
     """The hooks in use have maps that the new ones know by other names."""
-    node.load(node.policy(), objects=renamed_maps(node.objects, node.folder / "renamed"))
+    _load_renamed(node, RENAMED_MAPS)
+
+
+def _fail_by_other_fields(node: NodeUnderTest, _variant: object) -> None:
+    """The hooks in use have values of the same size, in which the new ones see something else."""
+    _load_renamed(node, OTHER_FIELDS)
+
+
+def _load_renamed(node: NodeUnderTest, names: dict[str, str]) -> None:
+    node.load(node.policy(), objects=renamed(node.objects, node.folder / "renamed", names))
 
 
 def _fail_by_placer(node: NodeUnderTest, _variant: object) -> None:
@@ -224,6 +239,7 @@ FAILURES = [
     ("the verifier refuses the policy program", _fail_by_verifier, "kernel refused it"),
     ("the verifier refuses the hooks", _fail_by_hooks, "kernel refused it"),
     ("the shared maps are laid out otherwise", _fail_by_other_maps, "another layout"),
+    ("the shared maps have other fields", _fail_by_other_fields, "another layout"),
     ("the shared maps have other names", _fail_by_renamed_maps, "in use: pc_backends"),
     ("an endpoint cannot be placed", _fail_by_placer, "at a loss"),
     ("a placement writes where there is no map", _fail_by_writes, "pc_nowhere"),
@@ -257,7 +273,8 @@ def test_the_previous_generation_stays_after_a_load_that_failed_because(
     assert node.sent_by("a", frame(A, B, tcp(1000, 81, SYN)))
 
 
-FIRST = [c for c in FAILURES if c[1] not in (_fail_by_other_maps, _fail_by_renamed_maps)]
+OTHER_MAPS = (_fail_by_other_maps, _fail_by_other_fields, _fail_by_renamed_maps)
+FIRST = [c for c in FAILURES if c[1] not in OTHER_MAPS]
 
 
 @pytest.mark.parametrize(("fail", "message"), [c[1:] for c in FIRST], ids=[c[0] for c in FIRST])

@@ -42,6 +42,8 @@ OTHER_HOOKS: Edits = {
 """Hooks that load and have other code: a connection of an older epoch is fresh."""
 RENAMED_MAPS = {"pc_clock": "pc_block", "pc_backends": "pc_rackends"}
 """Two maps with other names than the runtime knows, as long as those that it knows."""
+OTHER_FIELDS = {"flow_id": "flow_no"}
+"""A field of values that have the same size, with another meaning."""
 
 
 def refused_hooks(objects: Path, target: Path) -> Path:
@@ -58,12 +60,12 @@ def refused_hooks(objects: Path, target: Path) -> Path:
     return target
 
 
-def renamed_maps(objects: Path, target: Path) -> Path:
-    """The objects with `RENAMED_MAPS`, in another folder. To rename needs no compiler."""
+def renamed(objects: Path, target: Path, names: dict[str, str]) -> Path:
+    """The objects with other names, in another folder. To rename needs no compiler."""
     target.mkdir()
     for path in objects.glob("*.o"):
         code = path.read_bytes()
-        for old, new in RENAMED_MAPS.items():
+        for old, new in names.items():
             code = code.replace(f"\0{old}\0".encode(), f"\0{new}\0".encode())
         (target / path.name).write_bytes(code)
     return target

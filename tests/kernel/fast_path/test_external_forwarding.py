@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fast path between an external client of a Service and an endpoint, on the endpoint's node.
+
+Real packets, and counts of packets that the stack of that node forwarded.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from policyc.runtime.attach import xdp
+from policyc.runtime.devices.uplinks import Outside
+from policyc.runtime.snat.snat import Masquerade
+from tests.kernel.support.arrival import SILENCE
+from tests.kernel.support.external_wire import (
+    BULK,
+    NODE_PORT,
+    PORT,
+    TARGET,
+    TCP,
+    UDP,
+    accepted,
+    bundle,
+    exchange,
+    families,
+    services,
+)
+from tests.kernel.support.linked_nodes import OwnLink, SameLink
+from tests.kernel.support.two_nodes import EXTERNAL, NODES, UPLINK, TwoNodes, address
+
+__all__ = ["bundle"]
+
+pytestmark = pytest.mark.kernel
+N = 50
+A_WHILE = 2.5
+"""Seconds in which the path is looked up again, whatever the kernel's tick."""
+
+
+class Case(NamedTuple):
+    """How the client's packets reach the endpoint, and its replies the client."""
+
+    lab: type[TwoNodes]
+    endpoint: str
+    to: str
+    """A node, by its node port, or the external IP."""
+    outside: Outside
+    xdp_mode: xdp.Mode | None = None
+
+    @property
+    def node(self) -> str:
+        return self.endpoint[-1]
+
+    def target(self, family: int) -> tuple[str, int]:
+        return (address(self.to, family), NODE_PORT) if self.to else (EXTERNAL[family], PORT)
+
+
+CASES = {
+    "node port": Case(TwoNodes, "pod-a", "a", "tunnel"),
+    "external IP": Case(TwoNodes, "pod-a", "", "tunnel"),
+    "by the tunnel both ways": Case(TwoNodes, "pod-b", "a", "tunnel"),
+    "by the tunnel, with DSR": Case(TwoNodes, "pod-b", "", "dsr-vxlan"),
+    "by the tunnel, with XDP": Case(TwoNodes, "pod-b", "a", "tunnel", "generic"),
+    "by the link": Case(SameLink, "pod-b", "a", "dsr"),
+    "by another link": Case(OwnLink, "pod-b", "a", "dsr-l2"),
+}
+cases = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+own_node = pytest.mark.parametrize("case", [CASES["node port"]], ids=["node port"])
+
+
+@pytest.fixture
+def lab(case: Case, loads: None, tmp_path: Path) -> Iterator[TwoNodes]:
+    """Nothing is loaded yet. The router takes replies from either node."""
+    with ExitStack() as owned:
+        made = case.lab(tmp_path, owned)
+        made.check_no_paths("router")
+        yield made
+        for node in made.loaded:
+            made.unload(node)
+
+
+def loaded(lab: TwoNodes, case: Case, bundle: Path, masquerade: Masquerade | None = None) -> None:
+    """Both nodes, with the endpoint."""
+    for node in NODES:
+        found = services(case.endpoint)
+        lab.load(node, bundle, found, case.outside, xdp_mode=case.xdp_mode, masquerade=masquerade)
+
+
+class Talk:
+    """A client's datagrams to the Service, and the replies."""
+
+    def __init__(self, lab: TwoNodes, case: Case, family: int, client: str = "client1"):
+        self.lab, self.node, self.family = lab, case.node, family
+        self.server = lab.server(case.endpoint, family, UDP, TARGET)
+        self.client = lab.open_socket(client, family, UDP)
+        self.client.connect(case.target(family))
+        self.peer = address(client, family)
+
+    def ask(self, n: int = 1) -> None:
+        """All are answered, and the endpoint sees the client's own address."""
+        for _ in range(n):
+            self.client.send(b"question")
+            data, peer = self.server.recvfrom(100)
+            assert (data, peer[0]) == (b"question", self.peer)
+            self.server.sendto(b"answer", peer)
+            assert self.client.recv(100) == b"answer"
+
+    def routed(self, n: int = N) -> int:
+        """How many packets of so many questions and answers the stack forwards."""
+        before = self.lab.routed(self.node, self.family)
+        self.ask(n)
+        return self.lab.routed(self.node, self.family) - before
+
+
+@cases
+@families
+def test_known_datagrams_bypass_the_stack_in_both_directions(
+    lab: TwoNodes, case: Case, bundle: Path, family: int
+) -> None:
+    loaded(lab, case, bundle)
+    talk = Talk(lab, case, family)
+    assert talk.routed(4) >= 2, "the first packets go by the stack"
+    assert talk.routed() == 0
+    time.sleep(A_WHILE)
+    assert talk.routed() == 0, "the path is looked up again"
+    assert lab.bad_checksums() == 0 and not lab.drops()
+
+
+@cases
+@families
+def test_a_stream_bypasses_the_stack_in_both_directions(
+    lab: TwoNodes, case: Case, bundle: Path, family: int
+) -> None:
+    loaded(lab, case, bundle)
+    listening = lab.server(case.endpoint, family, TCP, TARGET)
+    client = lab.connect("client1", family, *case.target(family))
+    assert client
+    server, seen = accepted(listening)
+    assert seen == address("client1", family)
+    with client, server:
+        for size in (10, 10, 10, 20_000):  # the last one finds the tunnel's MTU
+            exchange(client, server, size)
+        before = lab.routed(case.node, family)
+        exchange(client, server, BULK)
+        assert lab.routed(case.node, family) == before
+    assert lab.bad_checksums() == 0 and not lab.drops()
+
+
+@own_node
+@families
+def test_with_forwarding_by_the_stack_every_packet_takes_it(
+    lab: TwoNodes, case: Case, bundle: Path, family: int
+) -> None:
+    lab.load("a", bundle, services("pod-a"), forward="stack")
+    talk = Talk(lab, case, family)
+    talk.ask(4)
+    assert talk.routed() == 2 * N
+
+
+@own_node
+@families
+def test_a_load_keeps_connections_on_the_fast_path(
+    lab: TwoNodes, case: Case, bundle: Path, family: int
+) -> None:
+    loaded(lab, case, bundle)
+    talk = Talk(lab, case, family)
+    talk.ask(4)
+    loaded(lab, case, bundle)
+    assert talk.routed() <= 2, "only the packets that are decided again take the stack path"
+
+
+@own_node
+@families
+def test_with_snat_of_pods_it_is_the_same(
+    lab: TwoNodes, case: Case, bundle: Path, family: int
+) -> None:
+    loaded(lab, case, bundle, masquerade=Masquerade(range(50000, 51000)))
+    talk = Talk(lab, case, family)
+    talk.ask(4)
+    assert talk.routed() == 0
+
+
+@cases
+@families
+def test_no_endpoint_no_packets(lab: TwoNodes, case: Case, bundle: Path, family: int) -> None:
+    """On the fast path, too, a removed endpoint gets nothing, and its replies do not leave."""
+    loaded(lab, case, bundle)
+    talk = Talk(lab, case, family)
+    talk.ask(N)
+    for node in NODES:
+        lab.serve(node, services())
+    talk.client.settimeout(SILENCE)
+    talk.server.settimeout(SILENCE)
+    talk.client.send(b"late")
+    with pytest.raises(TimeoutError):
+        talk.server.recv(100)
+    talk.server.sendto(b"late", (talk.peer, talk.client.getsockname()[1]))
+    with pytest.raises((TimeoutError, ConnectionRefusedError)):
+        talk.client.recv(100)
+
+
+@own_node
+@families
+def test_replies_by_another_uplink_put_both_directions_on_the_stack_path(
+    lab: TwoNodes, case: Case, bundle: Path, family: int
+) -> None:
+    """The host's conntrack sees both directions, or none."""
+    lab.at["a"].network.add_veth("up1", "to-a1", lab.at["router"].fd)
+    lab.at["a"].set_up("up1")
+    lab.at["router"].set_up("to-a1")
+    lab.uplinks = (UPLINK, "up1")
+    lab.load("a", bundle, services("pod-a"))
+    talk = Talk(lab, case, family)
+    talk.ask(4)
+    assert talk.routed() == 0
+    gateway = address("a", family)[:-1] + "1"
+    mac = lab.at["router"].network.mac("to-a1")
+    network = lab.at["a"].network
+    network.neighbour(gateway, mac, "up1")
+    size = 32 if family == 4 else 128
+    network.route(f"{gateway}/{size}", device="up1", command="replace")
+    network.route(f"{talk.peer}/{size}", via=gateway, device="up1", command="replace")
+    time.sleep(A_WHILE)
+    talk.ask(4)
+    assert talk.routed() == 2 * N
+
+
+@own_node
+@families
+@pytest.mark.parametrize("legacy", [False, True], ids=["nftables", "legacy"])
+def test_where_the_host_translates_packets_that_leave_all_take_the_stack_path(
+    lab: TwoNodes, case: Case, bundle: Path, family: int, legacy: bool
+) -> None:
+    """Its conntrack would forget the connection, and its SNAT take a later reply for a new one."""
+    command = ("iptables" if family == 4 else "ip6tables") + ("-legacy" if legacy else "")
+    pod = address("pod-a", family)
+    lab.run("a", command, "-t", "nat", "-A", "POSTROUTING", "-s", pod, "-j", "MASQUERADE")
+    loaded(lab, case, bundle)
+    assert [note for note in lab.notes if "NAT rules for packets that leave" in note]
+    talk = Talk(lab, case, family)
+    talk.ask(4)
+    assert talk.routed() == 2 * N
+
+
+@own_node
+@families
+def test_a_chain_without_rules_translates_nothing(
+    lab: TwoNodes, case: Case, bundle: Path, family: int
+) -> None:
+    command = "iptables" if family == 4 else "ip6tables"
+    other = ("-t", "nat", "-A", "PREROUTING", "-d", "192.0.2.1" if family == 4 else "2001:db8::1")
+    lab.run("a", command, *other, "-j", "ACCEPT")
+    lab.run("a", command, "-t", "nat", "-S", "POSTROUTING")
+    loaded(lab, case, bundle)
+    assert not lab.notes
+    talk = Talk(lab, case, family)
+    talk.ask(4)
+    assert talk.routed() == 0
