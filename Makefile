@@ -25,7 +25,7 @@ PACKET_TESTS ?= $(wildcard $(addprefix tests/kernel/*/test_,$(addsuffix .py,bed 
 
 # Tests with real packets, which guests run with pods behind netkit.
 NETKIT_TESTS ?= tests/kernel/fast_path/netkit_devices.py $(wildcard $(addprefix tests/kernel/*/test_,$(addsuffix .py,wire \
-	external_wire forwarding forwarding_out forwarding_wire fragments_wire hairpin host_wire reassembly reject \
+	external_wire external_forwarding forwarding forwarding_out forwarding_wire fragments_wire hairpin host_wire reassembly reject \
 	service_forwarding service_wire snat_wire spoofing)))
 
 .PHONY: help install system demo check test test-all test-kernels kernel-table bench-policy bench-datapath bench-pairs bench-across bench-flows fuzz-parsers guest guest-packets guest-netkit guest-ipvlan lint format grammar prebuilt lock golden wheel clean

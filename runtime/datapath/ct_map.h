@@ -34,9 +34,11 @@ struct pc_ct_end {
 
 enum pc_decided { PC_DECIDED_SRC = 1, PC_DECIDED_DST = 2 };
 
-#define PC_OUT_NO_LINK 1 /* the other node takes no packets by the link (link_forward.h) */
+#define PC_OUT_NO_LINK 0x0f /* the other node takes no packets by the link (link_forward.h) */
 
-/* src and dst are the ends of the flow's first packet. */
+/* src and dst are the ends of the flow's first packet. The table outlives a load: a field that gets
+ * another meaning needs another name, by which a load refuses it (runtime/kernel/shared_maps.py).
+ */
 struct pc_ct {
 	__u64 expires; /* a tick; compared at lookup, so it holds while no agent runs */
 	__u32 flow_id;
@@ -49,7 +51,7 @@ struct pc_ct {
 	__u8 peers;   /* the same bits: ends to which the other end's packets may be redirected */
 	/* How packets leave the node (forward_out.h); 0: by the stack path. For a pre-NAT entry of
 	 * an external client: how they come (external_forward.h). With PC_CT_OTHER_NODE:
-	 * PC_OUT_NO_LINK, or 0.
+	 * how they go by the link, to the MAC of dst (link_forward.h), or PC_OUT_NO_LINK.
 	 */
 	__u8 out;
 };

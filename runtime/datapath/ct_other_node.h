@@ -9,6 +9,7 @@
  */
 #pragma once
 #include "ct_pre_nat.h"
+#include "forward_out.h"
 #include "fragments.h"
 #include "service_map.h"
 #include "return_path.h"
@@ -72,6 +73,7 @@ static __always_inline bool pc_other_node_known(struct pc_flow *flow, struct pc_
 	flow->action.node = pc_ct_node(ct);
 	ct->epoch = flow->epoch; /* no policy of this node applies */
 	flow->may_link = pc_is_dsr(backend) && ct->out != PC_OUT_NO_LINK;
+	flow->was_silent = pc_out_was_silent(flow, ct);
 	pc_other_node_assume(flow, ct, backend);
 	pc_ct_touch(&match->at, flow, false);
 	pc_frag_record(flow);

@@ -48,8 +48,10 @@ static __always_inline bool pc_ct_insert_both(const struct pc_flow *flow, __u32 
 {
 	struct pc_ct *ct = pc_ct_of(flow, egress_rule, ingress_rule, pc_ct_opening(flow));
 
-	return ct && pc_ct_put(flow, &flow->tuple, ct, flow->has_established_entry) &&
-	       (!flow->nat.backend || pc_ct_add_pre_nat(flow, ct));
+	if (!ct || !pc_ct_put(flow, &flow->tuple, ct, flow->has_established_entry))
+		return false;
+	ct->out = flow->came_by;
+	return !flow->nat.backend || pc_ct_add_pre_nat(flow, ct);
 }
 
 /* The pre-NAT entry of a connection that was decided again. What the previous entry knew of the

@@ -80,6 +80,7 @@ __noinline int pc_external_new(struct __sk_buff *skb, struct pc_flow *flow, __u3
 
 	if (!flow)
 		return PC_DROP_NO_NODE;
+	flow->came_by = pc_came_by(skb);
 	reason = pc_service_pick(flow, state);
 	if (reason || !flow->nat.backend)
 		return reason;

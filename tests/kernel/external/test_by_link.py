@@ -27,9 +27,10 @@ from tests.kernel.support.external_wire import (
     is_tunnelled,
     received,
     services,
+    to_node_port,
 )
 from tests.kernel.support.linked_nodes import OwnLink, SameLink
-from tests.kernel.support.packets import Host, frame, packed, udp
+from tests.kernel.support.packets import Host, frame, udp
 from tests.kernel.support.two_nodes import EXTERNAL, NODES, address
 
 __all__ = ["bundle"]
@@ -87,16 +88,6 @@ def node_port(family: int) -> tuple[str, int]:
     return address("a", family), NODE_PORT
 
 
-def by_link(frames: list[bytes], family: int) -> int:
-    """How many of the frames are to the node port of node a, as the client sent them."""
-    at, port, size = (30, 36, 4) if family == 4 else (38, 56, 16)
-    target = packed(address("a", family))
-    return sum(
-        each[at : at + size] == target and each[port : port + 2] == NODE_PORT.to_bytes(2, "big")
-        for each in frames
-    )
-
-
 @families
 def test_a_stream_goes_by_the_link_and_its_answers_go_directly(
     lab: OwnLink, bundle: Path, family: int
@@ -106,7 +97,7 @@ def test_a_stream_goes_by_the_link_and_its_answers_go_directly(
     with connection(lab, family, node_port(family)) as ends:
         exchange(*ends, BULK)
     frames = frames_of(wire)
-    assert by_link(frames, family) > 1 and not any(map(is_tunnelled, frames))
+    assert to_node_port(frames, family) > 1 and not any(map(is_tunnelled, frames))
     assert lab.connect("client2", family, address("a", family), NODE_PORT, SILENCE) is None
     assert lab.drops() == {"b": {"policy": lab.drops()["b"]["policy"]}}
     assert lab.bad_checksums() == 0
@@ -129,7 +120,7 @@ def test_datagrams_go_by_the_link_and_their_fragments_by_the_tunnel(
         assert len(received(client, server, found, peer)[0]) == size
         frames = frames_of(wire)
         assert any(map(is_tunnelled, frames)) == (size > 1500)
-        assert by_link(frames, family) or size > 1500
+        assert to_node_port(frames, family) or size > 1500
     assert {why for drops in lab.drops().values() for why in drops} <= {"fragment"}
 
 
@@ -160,7 +151,7 @@ def test_the_other_addresses_of_a_service_go_by_the_tunnel(
     with connection(lab, family, (EXTERNAL[family], PORT)) as ends:
         exchange(*ends, 20_000)
     frames = frames_of(wire)
-    assert any(map(is_tunnelled, frames)) and not by_link(frames, family)
+    assert any(map(is_tunnelled, frames)) and not to_node_port(frames, family)
     assert not lab.drops()
 
 
@@ -205,7 +196,7 @@ def test_a_sender_learns_the_mtu_of_the_link(lab: OwnLink, bundle: Path, family:
     with connection(lab, family, node_port(family)) as ends:
         exchange(*ends, 200_000)
     frames = frames_of(wire)
-    assert by_link(frames, family) > 1 and not any(map(is_tunnelled, frames))
+    assert to_node_port(frames, family) > 1 and not any(map(is_tunnelled, frames))
     assert lab.drops() == {}
 
 
@@ -217,7 +208,7 @@ def test_xdp_forwards_by_the_link_too(lab: OwnLink, bundle: Path, family: int) -
     with connection(lab, family, node_port(family)) as ends:
         exchange(*ends, BULK)
     frames = frames_of(wire)
-    assert by_link(frames, family) > 1 and not any(map(is_tunnelled, frames))
+    assert to_node_port(frames, family) > 1 and not any(map(is_tunnelled, frames))
     assert sum(each.requests for each in lab.status("a").xdp) > 1
     assert lab.bad_checksums() == 0
 

@@ -27,7 +27,9 @@ from tests.kernel.support.external_wire import (
     bundle,
     exchange,
     families,
+    frames_of,
     services,
+    to_node_port,
 )
 from tests.kernel.support.linked_nodes import OwnLink, SameLink
 from tests.kernel.support.two_nodes import EXTERNAL, NODES, UPLINK, TwoNodes, address
@@ -67,6 +69,7 @@ CASES = {
     "by the link": Case(SameLink, "pod-b", "a", "dsr"),
     "by another link": Case(OwnLink, "pod-b", "a", "dsr-l2"),
 }
+FORWARDED = {name: CASES[name] for name in ("by the tunnel both ways", "by another link")}
 cases = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 own_node = pytest.mark.parametrize("case", [CASES["node port"]], ids=["node port"])
 
@@ -147,6 +150,39 @@ def test_a_stream_bypasses_the_stack_in_both_directions(
         exchange(client, server, BULK)
         assert lab.routed(case.node, family) == before
     assert lab.bad_checksums() == 0 and not lab.drops()
+
+
+@cases
+@families
+def test_only_the_first_packet_of_each_direction_takes_the_stack_path(
+    lab: TwoNodes, case: Case, bundle: Path, family: int
+) -> None:
+    loaded(lab, case, bundle)
+    listening = lab.server(case.endpoint, family, TCP, TARGET)
+    before = lab.routed(case.node, family)
+    client = lab.connect("client1", family, *case.target(family))
+    assert client
+    server, _ = accepted(listening)
+    with client, server:
+        exchange(client, server, 10)
+    assert lab.routed(case.node, family) - before == 2, "SYN and SYN-ACK"
+
+
+@pytest.mark.parametrize("case", FORWARDED.values(), ids=FORWARDED.keys())
+@families
+def test_a_forwarded_packet_comes_in_once(
+    lab: TwoNodes, case: Case, bundle: Path, family: int
+) -> None:
+    """A packet on the stack path comes in a second time, by the uplink that leads to the client."""
+    loaded(lab, case, bundle)
+    talk = Talk(lab, case, family)
+    wire = lab.capture(case.node, UPLINK)
+    talk.ask()
+    assert to_node_port(frames_of(wire), family) == 1
+    talk.ask(4)
+    frames_of(wire)
+    talk.ask(N)
+    assert to_node_port(frames_of(wire), family) == 0
 
 
 @own_node

@@ -157,6 +157,16 @@ def frames_of(capture: socket.socket) -> list[bytes]:
             return found
 
 
+def to_node_port(frames: list[bytes], family: int) -> int:
+    """How many of the frames are to the node port of node a, as the client sent them."""
+    at, port, size = (30, 36, 4) if family == 4 else (38, 56, 16)
+    target = packed(address("a", family))
+    return sum(
+        each[at : at + size] == target and each[port : port + 2] == NODE_PORT.to_bytes(2, "big")
+        for each in frames
+    )
+
+
 def is_plain_answer(frame: bytes, family: int, source: str, port: int) -> bool:
     """TCP from the Service itself, not in a tunnel."""
     at, head = (12, 20) if family == 4 else (8, 40)
