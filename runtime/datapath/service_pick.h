@@ -14,10 +14,20 @@
 
 #define PC_PICKS 8 /* ports that are tried, and unusable endpoints that are skipped */
 
-/* With TCP and SCTP only an opening packet gets an endpoint. */
+/* With TCP and SCTP only an opening packet gets an endpoint of this node. */
 static __always_inline bool pc_service_opens(const struct pc_flow *flow)
 {
 	return flow->packet.is_opening || flow->tuple.proto == IPPROTO_UDP;
+}
+
+/* An external client continues a connection that this node does not know: the node has lost its
+ * entry, or the client came by another node before. By the Maglev table all nodes choose the same
+ * endpoint, whose node has the connection's entry.
+ */
+static __always_inline bool pc_service_goes_on(const struct pc_flow *flow,
+					       const struct pc_pool *pool)
+{
+	return flow->client == PC_CLIENT_EXTERNAL && pool->slots && pool->count;
 }
 
 /* Whether the client may get itself as endpoint: its own hook turns such a packet around
@@ -146,25 +156,28 @@ static __always_inline int pc_service_picked(struct pc_flow *flow, __u32 state)
 	const struct pc_frontend *frontend;
 	const struct pc_backend *backend;
 	struct pc_pool pool;
-	bool is_hairpin, has_port;
+	bool is_hairpin, has_port, opens;
 
 	frontend = pc_frontend_of(&flow->tuple, state);
 	if (!frontend && pc_node_port(flow, state))
 		frontend = pc_frontend_of(&flow->tuple, state);
 	if (!frontend)
 		return PC_PASS;
-	if (!pc_service_opens(flow))
+	pool = pc_pool_of(frontend, flow->client);
+	opens = pc_service_opens(flow);
+	if (!opens && !pc_service_goes_on(flow, &pool))
 		return PC_DROP_BACKEND_GONE;
 	if (frontend->ranges && !pc_is_in_range(&flow->tuple.saddr, frontend->ranges, state))
 		return PC_DROP_SOURCE_RANGE;
-	pool = pc_pool_of(frontend, flow->client);
 	if (!pool.count)
 		return pc_service_rejects(frontend, flow->client) ? PC_STEP_REJECT
 								  : PC_DROP_NO_BACKEND;
 	backend = pc_service_backend(flow, frontend, &pool, state);
 	if (!backend || !pc_backend_is_at(backend, &flow->tuple))
 		return PC_DROP_NO_BACKEND;
-	if (frontend->affinity && pc_is_remembered(flow))
+	if (!opens && !backend->node)
+		return PC_DROP_BACKEND_GONE;
+	if (opens && frontend->affinity && pc_is_remembered(flow))
 		pc_affine_note(flow, frontend, backend);
 	if (pc_is_at_itself(flow, backend))
 		return PC_PASS; /* the endpoint has the Service's address: no translation */

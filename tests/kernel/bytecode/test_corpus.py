@@ -134,6 +134,7 @@ def _check(names: tuple[str, ...], folder: Path) -> None:
 
 
 @pytest.mark.kernel
+@pytest.mark.slow
 def test_a_wrong_verdict_is_found(tmp_path: Path) -> None:
     """The test inverts every expectation. Each one must be a finding."""
     build(cases_named(("calico-icmp",)), tmp_path)

@@ -47,6 +47,7 @@ def _open(node: NodeUnderTest, port: int) -> None:
     assert node.sent_by("b", frame(B, A, tcp(80, port, SYN | ACK)))
 
 
+@pytest.mark.slow
 def test_no_packet_is_lost_while_its_connection_moves(
     node: NodeUnderTest, variant: Callable[..., Path]
 ) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """DSR between nodes on one link: a client's packet goes to the endpoint's node without a tunnel."""
 
+import select
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -10,8 +11,10 @@ import pytest
 
 from policyc.runtime.attach import xdp
 from policyc.runtime.devices.uplinks import Outside
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.pins import Pins
 from tests.eventually import eventually
-from tests.kernel.support.arrival import SILENCE
+from tests.kernel.support.arrival import SILENCE, WAITS
 from tests.kernel.support.external_wire import (
     BULK,
     NODE_PORT,
@@ -30,13 +33,15 @@ from tests.kernel.support.external_wire import (
     to_node_port,
 )
 from tests.kernel.support.linked_nodes import OwnLink, SameLink
+from tests.kernel.support.map_content import wipe
 from tests.kernel.support.packets import Host, frame, udp
-from tests.kernel.support.two_nodes import EXTERNAL, NODES, address
+from tests.kernel.support.two_nodes import EXTERNAL, NODES, PODS, address
 
 __all__ = ["bundle"]
 
 pytestmark = pytest.mark.kernel
 
+CONNECTIONS = ("pc_ct4", "pc_ct4_new", "pc_ct6", "pc_ct6_new")
 IP_RECVTTL = 12  # of <linux/in.h>
 
 
@@ -167,6 +172,33 @@ def test_a_removed_endpoint_ends_its_connections(lab: OwnLink, bundle: Path, fam
         with pytest.raises(TimeoutError):
             client.recv(100)
     assert lab.drops()["b"].keys() == {"backend gone"}
+
+
+@families
+def test_with_maglev_connections_survive_if_the_first_node_forgets_them(
+    lab: OwnLink, bundle: Path, family: int
+) -> None:
+    """It chooses the same node again, which has the connection's entry. Both nodes have an endpoint."""
+    spread = {"policyc.dev/balance": "maglev", "policyc.dev/maglev-slots": "251"}
+    for node in NODES:
+        lab.load(node, bundle, services(*PODS, annotations=spread), lab.outside)
+    ask_for_neighbour(lab, family)
+    listening = {pod: lab.server(pod, family, TCP, TARGET) for pod in PODS}
+    forwarded = []
+    with ExitStack() as accepting:
+        for _ in range(16):
+            client = lab.connect("client1", family, *node_port(family))
+            assert client
+            (ready,), _, _ = select.select([*listening.values()], [], [], WAITS)
+            server = accepting.enter_context(accepted(ready)[0])
+            if ready is listening["pod-b"]:
+                forwarded.append((client, server))
+        assert len(forwarded) > 3, "about half of them"
+        for name in CONNECTIONS:
+            with bpf_syscall.obj_get(Pins(lab.bpffs("a")).map(name)) as table:
+                wipe(table)
+        for ends in forwarded:
+            exchange(*ends, 1000)
 
 
 @families

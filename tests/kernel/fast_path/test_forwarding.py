@@ -94,6 +94,7 @@ def test_a_redirected_packet_changes_in_macs_and_hop_limit_only(
     assert _has_right_sums(done.frame, family)
 
 
+@pytest.mark.slow
 def test_a_packet_that_a_stage_drops_after_the_redirect_was_chosen_is_dropped(
     pair: Pair, variant: Callable[..., Path]
 ) -> None:
