@@ -7,6 +7,7 @@
  */
 #pragma once
 #include "ct.h"
+#include "hop_limit.h"
 #include "packet.h"
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
@@ -96,9 +97,12 @@ static __always_inline bool pc_is_plain(const struct pc_flow *flow)
 static __always_inline bool pc_readdress(struct __sk_buff *skb, const struct pc_flow *flow,
 					 const struct pc_ct_end *to)
 {
+	bool is_summed6 = flow->tuple.family == PC_IPV6 && flow->packet.is_summed;
 	struct pc_head head;
 	__u32 check;
 
+	if (is_summed6 && !pc_take_hop6(skb, flow))
+		return false;
 	if (!pc_read(skb, 0, &head, sizeof(head)))
 		return false;
 	__builtin_memcpy(head.dmac, to->mac, sizeof(head.dmac));
@@ -107,7 +111,7 @@ static __always_inline bool pc_readdress(struct __sk_buff *skb, const struct pc_
 		head.ip4.ttl--;
 		check = head.ip4.check + bpf_htons(0x0100);
 		head.ip4.check = check + (check >= 0xffff);
-	} else {
+	} else if (!is_summed6) {
 		head.ip6.hop_limit--;
 	}
 	return !bpf_skb_store_bytes(skb, 0, &head, sizeof(head), 0);

@@ -4,9 +4,10 @@
  * checksum in its data is left to the device: the kernel's helpers would take the header's for it.
  *
  * A checksum that is left to the device has the sum of the pseudo header in its field: addresses
- * included, ports not. The kernel's helpers know that. (For IPv6 they would break CHECKSUM_COMPLETE
- * before 6.16; forwarding has cleared that before any hook here.) SCTP's CRC covers ports, but not
- * addresses: the loader rejects Services that change the port.
+ * included, ports not. The kernel's helpers know that. They count an IPv6 address as one of IPv4,
+ * whose change the header's checksum undoes; pc_nat_addr6() corrects the sum that a device has
+ * computed (CHECKSUM_COMPLETE). SCTP's CRC covers ports, but not addresses: the loader rejects
+ * Services that change the port.
  */
 #pragma once
 #include "parse_l4.h"
@@ -64,6 +65,8 @@ static __always_inline bool pc_nat_addr6(struct __sk_buff *skb, const struct pc_
 	if (pc_nat_is_summed(flow) &&
 	    bpf_l4_csum_replace(skb, sum_at, 0, sum, BPF_F_PSEUDO_HDR | pc_nat_flags(flow)))
 		return false;
+	if (flow->packet.is_summed)
+		bpf_csum_update(skb, sum);
 	return !bpf_skb_store_bytes(skb, at, to, sizeof(*to), 0);
 }
 

@@ -5,6 +5,7 @@
  * a reply back to the node that the client came to.
  */
 #pragma once
+#include "hop_limit.h"
 #include "nat.h"
 #include "external_map.h"
 #include "tunnel_port.h"
@@ -15,7 +16,6 @@
 #define PC_IP4_WHOLE       0x4000 /* the flag DF, "don't fragment" */
 #define PC_IP4_FRAGMENT_AT (ETH_HLEN + offsetof(struct iphdr, frag_off))
 #define PC_IP4_TTL_AT      (ETH_HLEN + offsetof(struct iphdr, ttl))
-#define PC_IP6_HOP_AT      (ETH_HLEN + offsetof(struct ipv6hdr, hop_limit))
 
 /* The size that every kernel accepts: later kernels appended fields. */
 #define PC_TUNNEL_KEY offsetof(struct bpf_tunnel_key, tunnel_label)
@@ -31,8 +31,7 @@ static __always_inline enum drop_reason pc_take_hop(struct __sk_buff *skb,
 	if (flow->packet.hop_limit <= 1)
 		return PC_DROP_HOP_LIMIT;
 	if (flow->tuple.family == PC_IPV6)
-		return bpf_skb_store_bytes(skb, PC_IP6_HOP_AT, &left, 1, 0) ? PC_DROP_MALFORMED
-									    : PC_PASS;
+		return pc_take_hop6(skb, flow) ? PC_PASS : PC_DROP_MALFORMED;
 	if (bpf_l3_csum_replace(skb, PC_IP4_CHECK_AT, was, is, sizeof(is)) ||
 	    bpf_skb_store_bytes(skb, PC_IP4_TTL_AT, &left, 1, 0))
 		return PC_DROP_MALFORMED;

@@ -81,6 +81,10 @@ class Btf:
         ids = (struct.unpack_from("=I", members, at)[0] for at in range(0, len(members), 12))
         return frozenset(self._types[ident].name for ident in ids)
 
+    def has_maps(self) -> bool:
+        """Whether the object declares maps."""
+        return any((each.kind, each.name) == (_DATASEC, ".maps") for each in self._types)
+
     def pinned_map_names(self) -> frozenset[str]:
         """The declared maps that libbpf pins by name, so that objects share them."""
         members = self._find(_DATASEC, ".maps").extra

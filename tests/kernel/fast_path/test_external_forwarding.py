@@ -5,7 +5,7 @@ Real packets, and counts of packets that the stack of that node forwarded.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
@@ -38,6 +38,8 @@ __all__ = ["bundle"]
 
 pytestmark = pytest.mark.kernel
 N = 50
+QUESTION = b"question" * 30
+"""More bytes than the kernel checks at once."""
 A_WHILE = 2.5
 """Seconds in which the path is looked up again, whatever the kernel's tick."""
 
@@ -51,6 +53,8 @@ class Case(NamedTuple):
     """A node, by its node port, or the external IP."""
     outside: Outside
     xdp_mode: xdp.Mode | None = None
+    outer: Sequence[int] = (4, 6)
+    """The families of the nodes' addresses; the tunnel has the first one."""
 
     @property
     def node(self) -> str:
@@ -66,6 +70,7 @@ CASES = {
     "by the tunnel both ways": Case(TwoNodes, "pod-b", "a", "tunnel"),
     "by the tunnel, with DSR": Case(TwoNodes, "pod-b", "", "dsr-vxlan"),
     "by the tunnel, with XDP": Case(TwoNodes, "pod-b", "a", "tunnel", "generic"),
+    "by a tunnel over IPv6": Case(TwoNodes, "pod-b", "", "dsr-vxlan", outer=(6,)),
     "by the link": Case(SameLink, "pod-b", "a", "dsr"),
     "by another link": Case(OwnLink, "pod-b", "a", "dsr-l2"),
 }
@@ -90,7 +95,15 @@ def loaded(lab: TwoNodes, case: Case, bundle: Path, masquerade: Masquerade | Non
     """Both nodes, with the endpoint."""
     for node in NODES:
         found = services(case.endpoint)
-        lab.load(node, bundle, found, case.outside, xdp_mode=case.xdp_mode, masquerade=masquerade)
+        lab.load(
+            node,
+            bundle,
+            found,
+            case.outside,
+            case.outer,
+            xdp_mode=case.xdp_mode,
+            masquerade=masquerade,
+        )
 
 
 class Talk:
@@ -106,9 +119,9 @@ class Talk:
     def ask(self, n: int = 1) -> None:
         """All are answered, and the endpoint sees the client's own address."""
         for _ in range(n):
-            self.client.send(b"question")
-            data, peer = self.server.recvfrom(100)
-            assert (data, peer[0]) == (b"question", self.peer)
+            self.client.send(QUESTION)
+            data, peer = self.server.recvfrom(1000)
+            assert (data, peer[0]) == (QUESTION, self.peer)
             self.server.sendto(b"answer", peer)
             assert self.client.recv(100) == b"answer"
 

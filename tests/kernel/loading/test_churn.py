@@ -42,8 +42,6 @@ from tests.kernel.support.service_yaml import (
 pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
 RATE = 200
 """Changes a second that the watch tells of."""
-LEAST_RATE = 100
-"""Changes a second that are in force at last: half, as other tests run beside this one."""
 PATIENCE = 60.0
 """Seconds until what was told must be in force."""
 STEADY = range(4000, 4040)
@@ -67,7 +65,6 @@ class Acknowledged:
 
     follower: Follower
     events: int = 0
-    at: float = 0.0
     is_single: bool = True
     """Nothing was written anew."""
     batches: int = 0
@@ -77,7 +74,6 @@ class Acknowledged:
             applied = self.follower.acknowledged()
             self.is_single = self.is_single and not applied["whole"]
             self.batches += 1
-            self.at = time.monotonic()
             self.events += applied["events"]  # last: a reader that sees it sees the rest
 
 
@@ -186,7 +182,7 @@ def test_connections_survive_and_removed_endpoints_receive_nothing_under_churn(
     churn = Churn(node, acknowledged, first)
     reader = threading.Thread(target=acknowledged.read, args=(changes + 2,), daemon=True)
     reader.start()
-    began = next_at = time.monotonic()
+    next_at = time.monotonic()
     for _ in range(changes):
         churn.tell(dice.randrange(services), [stranger(n) for n in dice.sample(range(60_000), 3)])
         churn.open(dice.randrange(services))
@@ -200,7 +196,6 @@ def test_connections_survive_and_removed_endpoints_receive_nothing_under_churn(
     reader.join(PATIENCE)
     assert acknowledged.events == changes + 2
     assert acknowledged.is_single and acknowledged.batches > 1
-    assert changes / (acknowledged.at - began) >= LEAST_RATE
     outcomes = [churn.go_on(each) for each in churn.opened]
     assert any(outcomes) and not all(outcomes), "some endpoints have gone, and some have stayed"
     for number in range(services):
