@@ -102,7 +102,8 @@ static __always_inline void pc_external_set_return_node(const struct pc_flow *fl
 	if (!back || back->flow_id != pre_nat->flow_id)
 		return;
 	pc_ct_set_node(back, flow->action.node);
-	pc_ct_set_node(pre_nat, flow->action.node);
+	if (pc_ct_node(back) == flow->action.node) /* else the next packet tries again */
+		pc_ct_set_node(pre_nat, flow->action.node);
 }
 
 /* A packet with a pre-NAT entry. The entry is looked up again: the 6.1 verifier rejects map writes
@@ -146,7 +147,7 @@ __noinline int pc_external_known(struct __sk_buff *skb, struct pc_flow *flow, bo
 	reason = ct ? pc_forward_request(skb, flow, &ct->dst) : PC_PASS;
 	if (!reason && !flow->action.forward_to) {
 		reason = pc_nat_to_backend(skb, flow);
-		if (ct && !reason) /* step by step, as pc_can_rewrite() was false */
+		if (ct && !reason) /* step by step, if pc_can_rewrite() was false */
 			pc_forward(skb, flow, &ct->dst);
 	}
 	if (reason)

@@ -40,15 +40,18 @@ static __always_inline bool pc_is_from_external(const struct pc_ct *ct)
 	       !ct->src.ifindex;
 }
 
-/* The stack path has brought packets to the endpoint, and replies leave by the client's uplink. */
+/* The stack path has brought packets to the endpoint, and replies leave by the client's uplink,
+ * which the last load has, too.
+ */
 static __always_inline bool pc_is_both_ways(const struct pc_ct *pre_nat)
 {
-	return pre_nat->out & PC_OUT_BOTH && pre_nat->state & PC_CT_CAME_DST &&
-	       pre_nat->peers & PC_DECIDED_DST;
+	return pre_nat->out & PC_OUT_BOTH && pc_out_device(pre_nat) &&
+	       pre_nat->state & PC_CT_CAME_DST && pre_nat->peers & PC_DECIDED_DST;
 }
 
-/* The client came by another uplink before: replies take the stack path until
- * one leaves by this uplink. Expects the translated tuple. The verifier checks this function once.
+/* The client came by another uplink before: replies take the stack path until one leaves by this
+ * uplink, if packets may bypass the stack there. Expects the translated tuple. The verifier checks
+ * this function once.
  */
 __noinline int pc_external_came(struct pc_flow *flow, struct pc_ct *pre_nat, __u32 place)
 {
@@ -71,13 +74,11 @@ static __always_inline bool pc_external_is_forwarded(const struct __sk_buff *skb
 {
 	__u8 place = pc_came_by(skb);
 
-	if (!place)
-		return false;
 	if ((pre_nat->out & PC_OUT_UPLINK) != place) {
 		pc_external_came(flow, pre_nat, place);
 		return false;
 	}
-	return pc_is_both_ways(pre_nat);
+	return place && pc_is_both_ways(pre_nat);
 }
 
 /* A client's packet that another node forwarded, not translated yet; flow->action.node is that
@@ -89,7 +90,6 @@ __noinline int pc_external_direct(struct __sk_buff *skb, struct pc_flow *flow)
 	const struct pc_backend *backend;
 	struct pc_ct_match match;
 	struct pc_ct *ct;
-	int reason = PC_PASS;
 
 	if (!flow || !pc_external_may_bypass(pc_external_now()))
 		return PC_STEP_OTHER;
@@ -99,17 +99,16 @@ __noinline int pc_external_direct(struct __sk_buff *skb, struct pc_flow *flow)
 	    pc_ct_node(ct) != flow->action.node || !pc_is_both_ways(ct))
 		return PC_STEP_OTHER;
 	backend = pc_nat_backend(ct->src.nat.backend, flow->tuple.proto);
-	if (!backend)
-		return PC_STEP_OTHER;
 	flow->packet.csum_partial = pc_csum_partial_of(skb, flow);
+	if (!backend || !pc_can_rewrite(flow) || !pc_may_forward(skb, flow, &ct->dst))
+		return PC_STEP_OTHER;
 	pc_tuple_translate(flow, backend, ct->src.nat.backend, ct->src.nat.port);
-	if (!pc_pre_nat_touch(flow, &match, backend) && match.at.ct)
-		reason = pc_forward_request(skb, flow, &match.at.ct->dst);
-	if (reason || flow->action.forward_to)
-		return reason;
-	pc_tuple_pre_nat(&flow->tuple, &flow->nat);
-	flow->nat.backend = 0;
-	return PC_STEP_OTHER;
+	if (pc_pre_nat_touch(flow, &match, backend)) {
+		pc_tuple_pre_nat(&flow->tuple, &flow->nat);
+		flow->nat.backend = 0;
+		return PC_STEP_OTHER;
+	}
+	return match.at.ct ? pc_rewrite_request(skb, flow, &match.at.ct->dst) : PC_DROP_CT_FULL;
 }
 
 /* The pre-NAT entry of an endpoint's reply. Restores the tuple. */
@@ -169,8 +168,9 @@ static __always_inline bool pc_reply_teaches(const struct __sk_buff *skb,
 {
 	const struct pc_ct *ct = match->at.ct;
 
-	return match->is_fresh && skb->ingress_ifindex && ct->dst.ifindex == skb->ingress_ifindex &&
-	       ct->peers & PC_DECIDED_DST && ct->out != PC_OUT_NEVER &&
+	return match->is_fresh && pc_is_plain(flow) && skb->ingress_ifindex &&
+	       ct->dst.ifindex == skb->ingress_ifindex && ct->peers & PC_DECIDED_DST &&
+	       ct->out != PC_OUT_NEVER &&
 	       (!ct->out || (ct->out & PC_OUT_TIME) != pc_out_time(flow));
 }
 
@@ -190,6 +190,8 @@ __noinline int pc_reply_learn(struct __sk_buff *skb, struct pc_flow *flow, struc
 	pre_nat = pc_reply_pre_nat(flow, ct);
 	if (!pre_nat || (pre_nat->out & PC_OUT_UPLINK) != out) {
 		ct->out = 0;
+		if (pre_nat)
+			pre_nat->out &= PC_OUT_UPLINK;
 		return 0;
 	}
 	__builtin_memcpy(ct->src.mac, dmac, sizeof(ct->src.mac));

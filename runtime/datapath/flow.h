@@ -100,7 +100,7 @@ struct pc_packet {
 	__u8 fragment;
 	__u8 frag_proto;   /* from the fragment header, which precedes other extensions */
 	__u8 csum_partial; /* enum pc_csum_partial */
-	__u8 is_summed;    /* the ingress device has verified the checksum */
+	__u8 is_summed;    /* the kernel has the sum over the whole packet (CHECKSUM_COMPLETE) */
 	__u8 zero;
 };
 
@@ -132,6 +132,7 @@ struct pc_flow {
 	__u8 may_link;   /* to an endpoint of another node: whether by the link (link_forward.h) */
 	__u8 was_silent; /* the same: the path that the entry holds may be an old one */
 	__u8 came_by; /* a new connection of an external client: its uplink (external_forward.h) */
+	__u8 zero[6];
 	__u16 stamp;  /* enum pc_stamp: at an ipvlan slave, where the packet came from */
 	__u32 device; /* at which the hook runs: its ifindex, or PC_SLAVE and a number */
 	struct pc_packet packet;

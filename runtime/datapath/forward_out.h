@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* forward_out.h - the fast path from a pod to an end that is not of this node.
- * Gives pc_is_sent_out(), pc_send_out() to from_pod, pc_out_learn() to to_uplink. to_uplink sees
+ * Gives pc_is_sent_out(), pc_send_out() to from_pod. to_uplink sees
  * such packets on either path. Later packets get the MACs with which the stack sent an unchanged
  * one. The routing and neighbour tables are looked up again every second or so.
  * Why: docs/decisions/0033-past-the-stack-to-other-nodes.md

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* from_tunnel.h - a packet that another node forwarded: a client's packet to an endpoint of this
  * node, or the reply to a client that came to this node. Only nodes of the cluster are believed.
- * The client's packet continues as if it came in by the device that leads to the client, so the
- * stack sees it where it expects it. The reply leaves without the host's stack, which accepts no
- * packet from outside with the node's own address.
+ * The client's packet is redirected to the endpoint; on the stack path it continues as if it came
+ * in by the device that leads to the client, so the stack sees it where it expects it. The reply
+ * leaves without the host's stack, which accepts no packet from outside with the node's own
+ * address.
  */
 #pragma once
 #include "device_to.h"
@@ -48,6 +49,7 @@ static __always_inline enum drop_reason pc_tunnel_reply(struct __sk_buff *skb, s
 
 	if (reason)
 		return reason;
+	flow->packet.csum_partial = pc_csum_partial_of(skb, flow);
 	flow->action.forward_to = pc_device_to(skb, flow, false);
 	return flow->action.forward_to ? pc_take_hop(skb, flow) : PC_DROP_NO_ROUTE;
 }

@@ -54,23 +54,29 @@ static __always_inline int pc_service_new(struct __sk_buff *skb, struct pc_flow 
 	return pc_nat_to_backend(skb, flow);
 }
 
+/* Translates a packet to a Service and redirects it, in one store. */
+static __always_inline int pc_rewrite_request(struct __sk_buff *skb, struct pc_flow *flow,
+					      const struct pc_ct_end *to)
+{
+	struct pc_rewrite what = {
+	    .from = &flow->nat.daddr,
+	    .to = &flow->tuple.daddr,
+	    .sport = flow->tuple.sport,
+	    .dport = flow->tuple.dport,
+	};
+
+	return pc_rewrite(skb, flow, &what, to) ? PC_PASS : PC_DROP_MALFORMED;
+}
+
 /* Sets forward_to (fast path) if the endpoint is behind a device of this node, and the stack need
  * not see the packet. The verifier checks this function once.
  */
 __noinline int pc_forward_request(struct __sk_buff *skb, struct pc_flow *flow,
 				  const struct pc_ct_end *to)
 {
-	struct pc_rewrite what;
-
 	if (!flow || !to || !pc_can_rewrite(flow) || !pc_may_forward(skb, flow, to))
 		return PC_PASS;
-	what = (struct pc_rewrite){
-	    .from = &flow->nat.daddr,
-	    .to = &flow->tuple.daddr,
-	    .sport = flow->tuple.sport,
-	    .dport = flow->tuple.dport,
-	};
-	return pc_rewrite(skb, flow, &what, to) ? PC_PASS : PC_DROP_MALFORMED;
+	return pc_rewrite_request(skb, flow, to);
 }
 
 /* A packet of a connection to a Service. If it does not pass here, the policy decides the

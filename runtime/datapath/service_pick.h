@@ -22,7 +22,8 @@ static __always_inline bool pc_service_opens(const struct pc_flow *flow)
 
 /* An external client continues a connection that this node does not know: the node has lost its
  * entry, or the client came by another node before. By the Maglev table all nodes choose the same
- * endpoint, whose node has the connection's entry.
+ * endpoint, whose node has the connection's entry. (With session affinity a node may remember
+ * another endpoint; the packet is dropped there.)
  */
 static __always_inline bool pc_service_goes_on(const struct pc_flow *flow,
 					       const struct pc_pool *pool)

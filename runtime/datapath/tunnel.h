@@ -73,7 +73,7 @@ __noinline int pc_into_tunnel(struct __sk_buff *skb, struct pc_flow *flow, __u32
 	node = pc_node_of(flow->action.node);
 	if (!node)
 		return PC_DROP_NO_NODE;
-	if (network == PC_VNI_REQUEST) { /* a reply was routed, which checked its size */
+	if (network == PC_VNI_REQUEST) { /* of a reply to_uplink has checked the size */
 		if (pc_is_too_big(skb, flow, external->tunnel))
 			return PC_STEP_TELL_SIZE;
 		reason = pc_take_hop(skb, flow);

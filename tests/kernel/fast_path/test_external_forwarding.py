@@ -116,14 +116,14 @@ class Talk:
         self.client.connect(case.target(family))
         self.peer = address(client, family)
 
-    def ask(self, n: int = 1) -> None:
+    def ask(self, n: int = 1, reply: bytes = b"answer") -> None:
         """All are answered, and the endpoint sees the client's own address."""
         for _ in range(n):
             self.client.send(QUESTION)
             data, peer = self.server.recvfrom(1000)
             assert (data, peer[0]) == (QUESTION, self.peer)
-            self.server.sendto(b"answer", peer)
-            assert self.client.recv(100) == b"answer"
+            self.server.sendto(reply, peer)
+            assert self.client.recv(len(reply) + 1) == reply
 
     def routed(self, n: int = N) -> int:
         """How many packets of so many questions and answers the stack forwards."""
@@ -254,13 +254,15 @@ def test_no_endpoint_no_packets(lab: TwoNodes, case: Case, bundle: Path, family:
 
 @own_node
 @families
+@pytest.mark.parametrize("size", [10, 4000], ids=["plain", "fragments"])
 def test_replies_by_another_uplink_put_both_directions_on_the_stack_path(
-    lab: TwoNodes, case: Case, bundle: Path, family: int
+    lab: TwoNodes, case: Case, bundle: Path, family: int, size: int
 ) -> None:
-    """The host's conntrack sees both directions, or none."""
+    """The host's conntrack sees both directions, or none. The first reply by it is of that size."""
     lab.at["a"].network.add_veth("up1", "to-a1", lab.at["router"].fd)
     lab.at["a"].set_up("up1")
     lab.at["router"].set_up("to-a1")
+    lab.check_no_paths("a")
     lab.uplinks = (UPLINK, "up1")
     lab.load("a", bundle, services("pod-a"))
     talk = Talk(lab, case, family)
@@ -270,10 +272,26 @@ def test_replies_by_another_uplink_put_both_directions_on_the_stack_path(
     mac = lab.at["router"].network.mac("to-a1")
     network = lab.at["a"].network
     network.neighbour(gateway, mac, "up1")
-    size = 32 if family == 4 else 128
-    network.route(f"{gateway}/{size}", device="up1", command="replace")
-    network.route(f"{talk.peer}/{size}", via=gateway, device="up1", command="replace")
+    whole = 32 if family == 4 else 128
+    network.route(f"{gateway}/{whole}", device="up1", command="replace")
+    network.route(f"{talk.peer}/{whole}", via=gateway, device="up1", command="replace")
     time.sleep(A_WHILE)
+    talk.ask(reply=bytes(size))
+    talk.ask(4)
+    assert talk.routed() == 2 * N
+
+
+@pytest.mark.parametrize("case", FORWARDED.values(), ids=FORWARDED.keys())
+@families
+def test_a_load_without_the_fast_path_at_uplinks_puts_both_directions_on_the_stack_path(
+    lab: TwoNodes, case: Case, bundle: Path, family: int
+) -> None:
+    loaded(lab, case, bundle)
+    talk = Talk(lab, case, family)
+    talk.ask(4)
+    assert talk.routed() == 0
+    lab.run(case.node, "ip", "rule", "add", "tos", "0x10", "lookup", "main")
+    loaded(lab, case, bundle)
     talk.ask(4)
     assert talk.routed() == 2 * N
 
