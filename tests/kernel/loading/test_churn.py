@@ -65,6 +65,7 @@ class Acknowledged:
 
     follower: Follower
     events: int = 0
+    at: float = 0.0
     is_single: bool = True
     """Nothing was written anew."""
     batches: int = 0
@@ -74,6 +75,7 @@ class Acknowledged:
             applied = self.follower.acknowledged()
             self.is_single = self.is_single and not applied["whole"]
             self.batches += 1
+            self.at = time.monotonic()
             self.events += applied["events"]  # last: a reader that sees it sees the rest
 
 
@@ -182,7 +184,7 @@ def test_connections_survive_and_removed_endpoints_receive_nothing_under_churn(
     churn = Churn(node, acknowledged, first)
     reader = threading.Thread(target=acknowledged.read, args=(changes + 2,), daemon=True)
     reader.start()
-    next_at = time.monotonic()
+    began = next_at = time.monotonic()
     for _ in range(changes):
         churn.tell(dice.randrange(services), [stranger(n) for n in dice.sample(range(60_000), 3)])
         churn.open(dice.randrange(services))
@@ -193,9 +195,11 @@ def test_connections_survive_and_removed_endpoints_receive_nothing_under_churn(
         next_at += 1 / RATE
         time.sleep(max(0, next_at - time.monotonic()))
     follower.tell(*told(slices([SECOND]), "MODIFIED"))
+    telling = time.monotonic() - began
     reader.join(PATIENCE)
     assert acknowledged.events == changes + 2
     assert acknowledged.is_single and acknowledged.batches > 1
+    assert acknowledged.at - began <= 2 * telling, "in force at half the pace that the watch has"
     outcomes = [churn.go_on(each) for each in churn.opened]
     assert any(outcomes) and not all(outcomes), "some endpoints have gone, and some have stayed"
     for number in range(services):
