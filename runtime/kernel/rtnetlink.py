@@ -3,6 +3,7 @@
 
 import errno
 import os
+import socket
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -54,7 +55,7 @@ def nftables(purpose: str) -> Iterator[Any]:
     _netlink(purpose, "")
     from pyroute2.nftables.main import NFTables
 
-    with NFTables() as netlink:
+    with NFTables(nfgen_family=socket.AF_UNSPEC) as netlink:  # chains of every family
         try:
             yield netlink
         except refused() as error:

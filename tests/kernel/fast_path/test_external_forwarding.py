@@ -296,6 +296,7 @@ def test_a_load_without_the_fast_path_at_uplinks_puts_both_directions_on_the_sta
     assert talk.routed() == 2 * N
 
 
+@pytest.mark.both_families
 @own_node
 @families
 @pytest.mark.parametrize("legacy", [False, True], ids=["nftables", "legacy"])
