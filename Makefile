@@ -96,8 +96,11 @@ guest-netkit: install ## the tests with real packets, and pods behind netkit, un
 
 guest-ipvlan: install ## pods on ipvlan devices under Debian's kernel 6.12, in QEMU (minutes)
 	@rm -rf build/guest/slaves
+	@mkdir -p build/guest/objects
 	@$(BIN)/python -c 'import pathlib, tests.kernel.ipvlan.bed as t; t.make_bundles(pathlib.Path("build/guest/slaves"))'
+	@$(BIN)/python -c 'import pathlib, tests.kernel.support.objects as t; t.compile_objects(pathlib.Path("build/guest/objects"))'
 	@GUEST_SECONDS=3600 tests/guest/run.sh 6.12 env POLICYC_TEST_IPVLAN=$(CURDIR)/build/guest/slaves \
+		POLICYC_TEST_OBJECTS=$(CURDIR)/build/guest/objects \
 		$(BIN)/pytest -q -n 0 -p no:cacheprovider --timeout 1800 -o tmp_path_retention_policy=failed $(PYTEST_FLAGS) \
 		$(addprefix tests/kernel/ipvlan/,$(addsuffix .py,test_slave_traffic test_forged_by_slaves forged_past_hooks test_slave_loads slave_devices))
 

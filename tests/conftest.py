@@ -104,6 +104,15 @@ def loads(request: pytest.FixtureRequest) -> Iterator[None]:
             yield
 
 
+@pytest.fixture(scope="module")
+def loads_of_module(beds: "Beds") -> Iterator[None]:
+    """Loads take them from a bed, for labs of a whole module."""
+    from tests.kernel.support.bed import loads_open
+
+    with loads_open(beds.open):
+        yield
+
+
 @pytest.fixture
 def loads_of_children(loads: None, beds: "Beds") -> None:
     """So do loads of children, one at a time: the hooks are verified before any child is forked."""

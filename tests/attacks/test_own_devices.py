@@ -137,7 +137,7 @@ def test_no_own_device_is_up_without_its_hook(
     assert watch.n_looks > 30 and watch.open == []
 
 
-@pytest.mark.parametrize("nth", [1, 2])
+@pytest.mark.parametrize("nth", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_no_own_device_is_up_after_a_command_killed_while_removing_hooks(
     lab: TwoNodes, bundle: Path, monkeypatch: pytest.MonkeyPatch, nth: int
 ) -> None:
@@ -186,7 +186,7 @@ def _fail(*_: object) -> None:
     raise HostError("no word can be stored")
 
 
-@pytest.mark.parametrize("which", ["load", "unload"])
+@pytest.mark.parametrize("which", ["load", pytest.param("unload", marks=pytest.mark.slow)])
 def test_no_own_device_is_up_without_its_hook_when_pyroute2_is_missing(
     lab: TwoNodes, bundle: Path, monkeypatch: pytest.MonkeyPatch, which: str
 ) -> None:

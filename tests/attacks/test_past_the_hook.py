@@ -42,7 +42,7 @@ targets = pytest.mark.parametrize("target", ["external", "node-1", "open"])
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoadedLab]:
+def lab(tmp_path_factory: pytest.TempPathFactory, loads_of_module: None) -> Iterator[LoadedLab]:
     """The pod `closed` may send nothing. Nothing is loaded yet."""
     pods = [
         LabEndpoint("shop", name, IPv4Address(f"10.244.1.{n}"), IPv6Address(f"fd00:1::{n}"))

@@ -129,6 +129,7 @@ def test_processes_give_the_same_bytes(cluster: Path, all_nodes: Path, tmp_path:
     assert tree(tmp_path / "out") == tree(all_nodes)
 
 
+@pytest.mark.slow  # it starts the cluster; `diff` uses one in every run
 def test_a_dask_cluster_gives_the_same_bytes(
     cluster: Path, all_nodes: Path, tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@
 import json
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from policyc.compiler.cli import lab as lab_command
@@ -16,7 +17,9 @@ from policyc.runtime.lab.probes import Outcome, Probe
 from tests.kernel.lab.left import nothing_is_left_since
 
 pytestmark = pytest.mark.kernel
-SHOP = Path(__file__).parents[2] / "examples" / "online-shop"
+ROOT = Path(__file__).parents[2]
+SCHEMA = ROOT / "docs" / "schemas" / "lab-result-v1.schema.json"
+SHOP = ROOT / "examples" / "online-shop"
 ARGUMENTS = ["lab", "-f", str(SHOP / "policies"), "--cluster", str(SHOP / "cluster")]
 
 
@@ -24,7 +27,7 @@ def test_the_wire_agrees_with_the_yaml(capfd: pytest.CaptureFixture[str]) -> Non
     before = stale_labs()
     assert run([*ARGUMENTS, "--format", "json"]) == 0
     result = json.loads(capfd.readouterr().out)
-    assert result["schema"] == "policyc.dev/lab-result/v1"
+    jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(result)
     assert result["agrees"] and not result["differences"]
     outcomes = [probe["outcome"] for probe in result["seen"]]
     assert {probe["protocol"] for probe in result["seen"]} == {"TCP", "UDP", "ICMP"}

@@ -116,11 +116,6 @@ def test_eval_scenarios(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.kernel
-def test_lab(capfd: pytest.CaptureFixture[str]) -> None:
-    assert run(["lab", *INPUT, "--format", "json"]) == 0
-    check(json.loads(capfd.readouterr().out), "lab-result-v1")
-
-
 @pytest.mark.kernel
 def test_node_status(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["compile", *INPUT, "-o", str(tmp_path / "b")]) == 0

@@ -75,13 +75,16 @@ def test_the_wheel_holds_every_package_and_the_c(wheel: Path) -> None:
     assert not [name for name in names if name.startswith("policyc/tests")]
 
 
-def test_a_bundle_compiled_by_the_wheel_is_the_checkout_s(installed: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("backend", ["llvm", pytest.param("c", marks=pytest.mark.slow)])
+def test_a_bundle_compiled_by_the_wheel_is_the_checkout_s(
+    installed: Path, tmp_path: Path, backend: str
+) -> None:
     (tmp_path / "deny.yaml").write_text(POLICY)
-    policies = str(tmp_path / "deny.yaml")
+    command = ["compile", "-f", str(tmp_path / "deny.yaml"), "--backend", backend, "-o"]
     there, here = tmp_path / "there", tmp_path / "here"
-    done = run(installed, "compile", "-f", policies, "-o", str(there), path=(site_packages(),))
+    done = run(installed, *command, str(there), path=(site_packages(),))
     assert done.returncode == 0, done.stderr
-    assert main.run(["compile", "-f", policies, "-o", str(here)]) == 0
+    assert main.run([*command, str(here)]) == 0
     files = sorted(p.relative_to(here) for p in here.rglob("*") if p.is_file())
     assert files == sorted(p.relative_to(there) for p in there.rglob("*") if p.is_file())
     for name in files:

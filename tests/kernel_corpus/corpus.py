@@ -13,8 +13,6 @@ from tests.kernel_corpus.written import (
 )
 
 SLICE = (
-    "no-policies-unknown",
-    "cilium-entities",
     "node-n1",
     "mixed-100",
 )

@@ -32,7 +32,7 @@ def test_stages_in_this_process_agree() -> None:
 
 @pytest.mark.kernel
 def test_every_stage_agrees() -> None:
-    searched(STAGES, 2, examples_of(len(APIS), 2))
+    searched(STAGES, 2, examples_of(len(APIS), 4))
 
 
 @pytest.mark.kernel

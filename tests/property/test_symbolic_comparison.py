@@ -52,7 +52,7 @@ def check(seed: int) -> None:
         assert answers(before, outcome.flow) != answers(after, outcome.flow)
 
 
-@settings(max_examples=examples(80), deadline=None)
+@settings(max_examples=examples(80, 16), deadline=None)
 @given(SEEDS)
 def test_same_means_no_flow_differs_and_a_difference_is_a_flow(seed: int) -> None:
     check(seed)

@@ -130,7 +130,7 @@ def test_pod_networks_are_respected(seed: int) -> None:
         assert not is_equal or each in called or not found.queries
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40, 20), deadline=None)
 @given(SEEDS)
 def test_symbolic_redundancy_holds_in_a_cluster(seed: int) -> None:
     rng = random.Random(seed)
@@ -146,7 +146,7 @@ def _key(rule: RuleId) -> object:
     return id(rule.policy), rule.direction, rule.index
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40, 20), deadline=None)
 @given(SEEDS)
 def test_results_do_not_depend_on_the_order_of_rules(seed: int) -> None:
     """Of NetworkPolicies, which only allow: neither order means anything."""

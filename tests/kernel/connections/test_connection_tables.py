@@ -125,6 +125,7 @@ def test_connections_stay_in_the_new_connection_table_when_the_established_table
         assert node.sent_by("b", frame(B, A, tcp(80, port, ACK), family=family))
 
 
+@pytest.mark.slow  # it compiles hooks with small tables
 @pytest.mark.native
 @families
 def test_only_an_expired_entry_of_the_established_table_is_replaced(

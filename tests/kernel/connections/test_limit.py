@@ -223,6 +223,7 @@ def test_a_limit_applies_to_connections_that_a_pod_opens(limiting: Limiting) -> 
     assert limiting.passed(frames, "pc_from_pod") == [True, False, False, False]
 
 
+@pytest.mark.slow
 def test_a_flood_of_sources_is_bounded_in_memory_and_lifts_no_limit_of_an_active_source(
     limiting: Limiting,
 ) -> None:

@@ -351,7 +351,7 @@ def test_the_kernel_passes_nothing_of_a_denied_connection_in_many_histories(
     assert not watched_kernel(node).faults(steps)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400, 4), deadline=None)
 @given(steps=ALL)
 def test_the_model_passes_nothing_of_a_connection_that_may_not_be_opened(steps: list[Step]) -> None:
     assert not watched_model(Model()).faults(steps)

@@ -75,7 +75,10 @@ ALL = [
 
 @pytest.fixture(scope="module", params=ALL, ids=lambda how: f"{how[0].__name__}-{how[1]}-{how[2]}")
 def lab(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, bundle: Path
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    bundle: Path,
+    loads_of_module: None,
 ) -> Iterator[Chained]:
     """Loaded; a Service has pod-b as its endpoint."""
     network, forward, return_path = request.param
@@ -202,7 +205,7 @@ def test_redirected_packets_follow_the_routing_rules(lab: Chained) -> None:
 
 
 @pytest.fixture
-def own_device(tmp_path: Path) -> Iterator[OwnDevice]:
+def own_device(tmp_path: Path, loads_of_module: None) -> Iterator[OwnDevice]:
     with ExitStack() as owned:
         yield OwnDevice(tmp_path, owned)
 

@@ -35,7 +35,6 @@ from tests.kernel.support.objects import (
 )
 from tests.kernel_corpus.surroundings import own_bpffs
 from tests.property.length import examples
-from tests.slices import one_in
 
 pytestmark = pytest.mark.kernel
 
@@ -171,8 +170,13 @@ PODS = {
     "65,536 sparse, of IPv6": (6, sparse(128, 65536)),
 }  # fmt: skip
 
+QUICK = ("one", "65,536 sparse", "all with one first line", "65,536 in as many /64")
+"""Those of `make test`."""
 
-@pytest.mark.parametrize("name", one_in(2, PODS))
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in PODS]
+)
 def test_the_kernel_finds_the_written_addresses_and_no_others(tables: Tables, name: str) -> None:
     version, numbers = PODS[name]
     numbers = numbers or of_one_first_line(600)

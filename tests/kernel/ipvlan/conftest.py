@@ -11,7 +11,7 @@ from tests.kernel.ipvlan.emulated import emulated
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[bed.Slaves]:
+def lab(tmp_path_factory: pytest.TempPathFactory, loads_of_module: None) -> Iterator[bed.Slaves]:
     """Pods on ipvlan slaves, or on what stands for them; nothing is loaded."""
     make = bed.slaves if bed.IN_GUEST else emulated
     with make(tmp_path_factory.mktemp("slaves")) as made:

@@ -30,8 +30,8 @@ from tests.kernel.support.node_under_test import (
 )
 from tests.kernel.support.objects import (
     HERE,
-    OTHER_HOOKS,
     compile_c,
+    other_hooks,
 )
 from tests.kernel.support.packets import (
     arp,
@@ -159,15 +159,13 @@ def test_a_load_reattaches_removed_hooks(node: NodeUnderTest) -> None:
 
 
 @modes
-def test_new_hooks_replace_the_old_in_place(
-    node: NodeUnderTest, variant: Callable[..., Path], mode: Mode
-) -> None:
+def test_new_hooks_replace_the_old_in_place(node: NodeUnderTest, mode: Mode) -> None:
     policy = node.policy().allow("a", "b", ANY)
     node.load(policy, mode=mode)
     pin = node.pins.link(node.ifindex["pca"], "pc_from_pod")
     link, old = tcx.find(pin), clsact.find(node.ifindex["pca"], "ingress")
     assert node.sent_by("a", frame(A, B, udp(1, 53)))
-    other = variant("other", OTHER_HOOKS)
+    other = other_hooks(node.objects, node.folder / "other")
     loaded = node.load(policy, objects=other, mode=mode)
     assert loaded.hooks_replaced
     assert len(node.connections()) == 1

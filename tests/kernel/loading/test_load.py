@@ -35,7 +35,7 @@ from tests.kernel.support.node_under_test import (
 from tests.kernel.support.objects import (
     OTHER_FIELDS,
     RENAMED_MAPS,
-    SMALL_TABLES,
+    fewer_entries,
     refused_hooks,
     renamed,
 )
@@ -178,8 +178,8 @@ def _fail_by_hooks(node: NodeUnderTest, _variant: object) -> None:
     node.load(node.policy(), objects=refused_hooks(node.objects, node.folder / "broken"))
 
 
-def _fail_by_other_maps(node: NodeUnderTest, variant: Callable[..., Path]) -> None:
-    node.load(node.policy(), objects=variant("other", SMALL_TABLES))
+def _fail_by_other_maps(node: NodeUnderTest, _variant: object) -> None:
+    node.load(node.policy(), objects=fewer_entries(node.objects, node.folder / "fewer", 131072, 64))
 
 
 def _fail_by_renamed_maps(node: NodeUnderTest, _variant: object) -> None:

@@ -4,7 +4,6 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ from tests.kernel.support.node_under_test import (
     B,
     NodeUnderTest,
 )
-from tests.kernel.support.objects import OTHER_HOOKS
+from tests.kernel.support.objects import other_hooks
 from tests.kernel.support.packets import (
     SYN,
     frame,
@@ -78,11 +77,11 @@ def test_the_next_command_repairs_a_first_load_killed_at_its_switch(
 
 
 @pytest.mark.fresh
-@mended
+@pytest.mark.parametrize("then", ["load", pytest.param("unload", marks=pytest.mark.slow)])
 def test_the_next_command_repairs_a_load_killed_between_two_hooks(
-    node: NodeUnderTest, variant: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, then: str
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, then: str
 ) -> None:
-    other = variant("other", OTHER_HOOKS)
+    other = other_hooks(node.objects, node.folder / "other")
     node.load(node.policy())
 
     def step() -> None:

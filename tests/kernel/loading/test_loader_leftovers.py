@@ -33,7 +33,7 @@ from tests.kernel.support.node_under_test import (
     endpoint,
     ip,
 )
-from tests.kernel.support.objects import OTHER_HOOKS
+from tests.kernel.support.objects import other_hooks
 from tests.kernel.support.packets import (
     frame,
     udp,
@@ -107,11 +107,9 @@ def _links(node: NodeUnderTest) -> list[Path]:
 
 
 @modes
-def test_hooks_without_a_pod_are_replaced_with_the_others(
-    node: NodeUnderTest, variant: Callable[..., Path], mode: Mode
-) -> None:
+def test_hooks_without_a_pod_are_replaced_with_the_others(node: NodeUnderTest, mode: Mode) -> None:
     node.load(node.policy(), mode=mode)
-    other = variant("other", OTHER_HOOKS)
+    other = other_hooks(node.objects, node.folder / "other")
     loaded = node.load(node.policy(), mode=mode, objects=other, entries=ONLY_A)
     assert loaded.hooks_replaced
     found = node.status()

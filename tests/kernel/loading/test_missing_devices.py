@@ -3,7 +3,6 @@
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -29,7 +28,7 @@ from tests.kernel.support.node_under_test import (
     NodeUnderTest,
     ip,
 )
-from tests.kernel.support.objects import OTHER_HOOKS
+from tests.kernel.support.objects import other_hooks
 from tests.kernel.support.packets import (
     frame,
     udp,
@@ -183,12 +182,11 @@ def test_a_device_that_disappears_after_its_attachment_is_missed_by_the_next_loa
 @modes
 @pytest.mark.parametrize("step", ["endpoints", pytest.param("attaching", marks=pytest.mark.slow)])
 def test_a_later_load_with_other_hooks_skips_a_device_that_disappears(
-    commands: Commands, variant: Callable[..., Path], monkeypatch: pytest.MonkeyPatch,
-    mode: Mode, step: str,
-) -> None:  # fmt: skip
+    commands: Commands, monkeypatch: pytest.MonkeyPatch, mode: Mode, step: str
+) -> None:
     node = commands.node
     assert commands.load(_passes(node), *_skip(mode))[0] == 0
-    node.objects = variant("other", OTHER_HOOKS)
+    node.objects = other_hooks(node.objects, node.folder / "other")
     gone = _goes_before(BEFORE_ATTACHING[step], monkeypatch)
     code, said = commands.load(_passes(node), *_skip(mode))
     assert gone and code == 0, said

@@ -144,6 +144,7 @@ def stranger(number: int, family: int) -> str:
     return f"100.64.{high}.{low}" if family == 4 else f"2001:db8:9::{number:x}"
 
 
+@pytest.mark.slow  # two full tables of endpoints
 def test_endpoints_that_all_change_at_once_do_not_end_the_follower(
     node: NodeUnderTest, follower: Follower
 ) -> None:

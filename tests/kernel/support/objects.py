@@ -2,8 +2,11 @@
 """The objects that the kernel tests load: the prebuilt hooks, and the tests' own programs."""
 
 import os
+import re
 import shutil
+import struct
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 from policyc.runtime.bundle.bundle import HOOKS_OBJECT
@@ -24,6 +27,8 @@ CLANG = [
     f"-idirafter/usr/include/{os.uname().machine}-linux-gnu",
 ]  # fmt: skip
 
+BTF_KIND_ARRAY = 3
+
 Edits = dict[str, tuple[str, str]]
 """By header, a text and what stands there instead."""
 SMALL_TABLES: Edits = {
@@ -33,13 +38,6 @@ SMALL_TABLES: Edits = {
     )
 }
 """Tables of established connections with 64 entries."""
-OTHER_HOOKS: Edits = {
-    "ct.h": (
-        "match.is_fresh = ct->epoch == flow->epoch && pc_ct_is_decided(ct);",
-        "match.is_fresh = pc_ct_is_decided(ct);",
-    )
-}
-"""Hooks that load and have other code: a connection of an older epoch is fresh."""
 RENAMED_MAPS = {"pc_clock": "pc_block", "pc_backends": "pc_rackends"}
 """Two maps with other names than the runtime knows, as long as those that it knows."""
 OTHER_FIELDS = {"flow_id": "flow_no"}
@@ -48,16 +46,37 @@ OTHER_FIELDS = {"flow_id": "flow_no"}
 
 def refused_hooks(objects: Path, target: Path) -> Path:
     """The objects, in another folder. pc_from_pod begins with r9, which has no value yet."""
+    r1_is_r9 = bytes.fromhex("bf91 0000 0000 0000")
+    return _other_instruction(objects, target, lambda at, _code: r1_is_r9 if at == 0 else None)
+
+
+def other_hooks(objects: Path, target: Path) -> Path:
+    """The objects, in another folder. pc_from_pod does the same, with another instruction.
+
+    `r1 = 1` becomes `w1 = 1`, which clears the upper half of the register.
+    """
+    wide, narrow = (bytes.fromhex(f"{code} 01 0000 01000000") for code in ("b7", "b4"))
+    return _other_instruction(objects, target, lambda _at, code: narrow if code == wide else None)
+
+
+def _other_instruction(
+    objects: Path, target: Path, other: Callable[[int, bytes], bytes | None]
+) -> Path:
+    """Where `other` first gives one for the number of an instruction of pc_from_pod and its code."""
     shutil.copytree(objects, target)
     path = target / HOOKS_OBJECT
     code = bytearray(path.read_bytes())
     found = read_object(bytes(code))
     place = found.places["pc_from_pod"]
     section = next(each for each in found.elf.sections if each.index == place.section)
-    at = code.index(section.data) + place.start * SLOT
-    code[at : at + SLOT] = bytes.fromhex("bf91 0000 0000 0000")  # r1 = r9
-    path.write_bytes(code)
-    return target
+    begin = code.index(section.data) + place.start * SLOT
+    for number in range(place.end - place.start):
+        at = begin + number * SLOT
+        if instead := other(number, bytes(code[at : at + SLOT])):
+            code[at : at + SLOT] = instead
+            path.write_bytes(code)
+            return target
+    raise AssertionError("pc_from_pod has no such instruction")
 
 
 def renamed(objects: Path, target: Path, names: dict[str, str]) -> Path:
@@ -68,6 +87,22 @@ def renamed(objects: Path, target: Path, names: dict[str, str]) -> Path:
         for old, new in names.items():
             code = code.replace(f"\0{old}\0".encode(), f"\0{new}\0".encode())
         (target / path.name).write_bytes(code)
+    return target
+
+
+def fewer_entries(objects: Path, target: Path, old: int, new: int) -> Path:
+    """The objects, in another folder. Maps of the hooks with `old` entries have `new` ones.
+
+    BTF has the number as the length of an array type.
+    """
+    shutil.copytree(objects, target)
+    path = target / HOOKS_OBJECT
+    code = path.read_bytes()
+    array = re.escape(struct.pack("<III", 0, BTF_KIND_ARRAY << 24, 0))  # no name, no size
+    length = re.compile(array + b".{8}" + re.escape(struct.pack("<I", old)), re.DOTALL)
+    changed, n = length.subn(lambda found: found[0][:-4] + struct.pack("<I", new), code)
+    assert n, f"no map has {old} entries"
+    path.write_bytes(changed)
     return target
 
 

@@ -195,6 +195,7 @@ def ids(pin_root: Path) -> set[int]:
 
 
 @pytest.mark.native
+@pytest.mark.slow
 def test_a_bed_is_lent_to_one_root_at_a_time(objects: Path, tmp_path: Path) -> None:
     with own_bpffs(tmp_path / "pins") as root, closing(Beds(objects)) as beds:
         roots = [root / str(each) / "maps" for each in range(MOST + 1)]

@@ -240,7 +240,7 @@ def outer(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture(scope="module")
 def talks(
-    tmp_path_factory: pytest.TempPathFactory, bundle: Path, outer: int
+    tmp_path_factory: pytest.TempPathFactory, bundle: Path, outer: int, loads_of_module: None
 ) -> Iterator[tuple[Uplink, Conversations]]:
     """Established connections, and what tc made of their packets, as the router saw it."""
     with ExitStack() as owned:

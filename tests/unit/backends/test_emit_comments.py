@@ -15,6 +15,7 @@ from policyc.compiler.driver.compile.compile import (
 from policyc.compiler.driver.compile.emission import emit_all
 from policyc.compiler.frontend import PathSource, ReadOptions
 from policyc.ir.spans import Origin, Span
+from tests.slices import one_in
 
 ROOT = Path(__file__).parents[3]
 CASE = ROOT / "tests" / "golden" / "emitted" / "selectors_and_ports"
@@ -32,7 +33,7 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("name", NAMES, ids=ascii)
+@pytest.mark.parametrize("name", one_in(3, NAMES), ids=ascii)
 def test_a_hostile_file_name_stays_in_its_comment(name: str, tmp_path: Path) -> None:
     inputs = Inputs((PathSource(str(CASE / "policies.yaml")),), (), ReadOptions())
     decision = compile_inputs(inputs, None, lambda stage: None).decided.decision

@@ -37,14 +37,12 @@ def test_the_bytecode_is_the_plan(name: str, backend: Backend) -> None:
     assert len(list(lemma.claims())) > 50
 
 
-QUICK = ("the packet is marked", "it resets what is no connection")
-"""Those of `make test`, which refutes wrong C in tests/kernel/bytecode/test_faults.py, too."""
+QUICK = "the packet is marked"
+"""The one of `make test`, which refutes wrong C in tests/kernel/bytecode/test_faults.py, too."""
 
 
-@pytest.mark.parametrize(
-    "claim",
-    [pytest.param(claim, marks=() if claim in QUICK else pytest.mark.slow) for claim in RESETS],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("claim", RESETS)
 def test_a_program_that_resets_something_else_is_refuted(
     claim: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -53,10 +51,8 @@ def test_a_program_that_resets_something_else_is_refuted(
     assert refutation(case, code) == claim
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [pytest.param(fault, marks=() if fault in QUICK else pytest.mark.slow) for fault in WRONG],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", WRONG)
 def test_a_program_with_one_wrong_thing_is_refuted(fault: str) -> None:
     right, wrong = WRONG[fault]
     case = made("cidr4")
@@ -67,7 +63,7 @@ def test_a_program_with_one_wrong_thing_is_refuted(fault: str) -> None:
 
 @pytest.mark.parametrize(
     "fault",
-    [pytest.param(fault, marks=() if fault in QUICK else pytest.mark.slow) for fault in IN_HEADERS],
+    [pytest.param(fault, marks=() if fault == QUICK else pytest.mark.slow) for fault in IN_HEADERS],
 )
 def test_a_datapath_with_one_wrong_thing_is_refuted(
     fault: str, monkeypatch: pytest.MonkeyPatch
@@ -88,13 +84,13 @@ def in_header(
 ) -> tuple[Made, bytes]:
     """The program with another text in the place of one that a header has once.
 
-    `QUICK` faults show without a policy, which takes less time.
+    `QUICK` shows without a policy, which takes less time.
     """
     headers = objects.datapath_files()
     text = headers[name].decode()
     assert text.count(right) == 1, f"{name} does not say `{right}` once"
     changed = {**headers, name: text.replace(right, wrong).encode()}
-    case = made("no-policies" if fault in QUICK else "cidr4")
+    case = made("no-policies" if fault == QUICK else "cidr4")
     with monkeypatch.context() as patched:
         patched.setattr(objects, "datapath_files", lambda: changed)
         text = f"/* {fault} */\n{case.emitted.c}"  # or what was compiled before would do

@@ -82,19 +82,14 @@ WRONG = {
 
 
 def test_each_fault_changes_code_that_is_there() -> None:
-    """Only slow tests apply most faults, so they would be the last to miss it."""
+    """Only slow tests apply the faults, and they would notice a missing place last."""
     headers = objects.datapath_files()
     counts = {fault: headers[f].decode().count(right) for fault, (_, f, right, _) in WRONG.items()}
     assert counts == dict.fromkeys(WRONG, 1)
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        pytest.param(fault, marks=() if fault == "events of everybody" else pytest.mark.slow)
-        for fault in WRONG
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", WRONG)
 def test_effects_without_a_rule_are_refuted(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     what, name, right, wrong = WRONG[fault]
     headers = objects.datapath_files()
