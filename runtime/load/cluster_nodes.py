@@ -101,11 +101,9 @@ class Nodes:
             most = settings.most_uplinks
             if len(uplinks) > most:
                 raise InputError(f"{len(uplinks)} uplinks exceed the limit of {most}")
-            places = _places(settings.fast_path_uplinks(), fast_path)
+            paths = places(settings.fast_path_uplinks(), fast_path)
             own = self._own.addresses if self._own else ()
-            value = settings.value_of(
-                tunnel, *_WAYS[outside], uplinks, places, own, marks, host_nat
-            )
+            value = settings.value_of(tunnel, *_WAYS[outside], uplinks, paths, own, marks, host_nat)
             settings.set(value, undo)
 
     def forget_others(self) -> None:
@@ -119,12 +117,18 @@ class Nodes:
                 vteps.put(vteps.number_key(number), vteps.unused)
 
 
-def _places(before: Sequence[int], devices: Collection[int]) -> list[int]:
-    """Each device at its previous index, which conntrack entries store; new devices at free indices."""
-    places = [each if each in devices else 0 for each in before]
-    for new in sorted(set(devices) - set(places)):
-        places[places.index(0)] = new
-    return places
+def places(before: Sequence[int], devices: Collection[int]) -> list[int]:
+    """Each device at its previous index, which conntrack entries store; new devices at free indices.
+
+    An index that this load frees is the last choice: for a second, entries that store it may still
+    have a neighbour of the device that it had.
+    """
+    found = [each if each in devices else 0 for each in before]
+    free = sorted((at for at, each in enumerate(found) if not each), key=lambda at: before[at] != 0)
+    new = sorted(set(devices) - set(found))
+    for at, device in zip(free, new, strict=False):
+        found[at] = device
+    return found
 
 
 def _vtep(node: NodeRecord) -> Address:
