@@ -11,6 +11,7 @@ from pathlib import Path
 
 from policyc.runtime.attach import tcx
 from policyc.runtime.errors import HostError
+from policyc.runtime.kernel import namespaces
 from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.state import StateDir, Warn
 
@@ -19,9 +20,12 @@ _PROC = Path("/proc")
 
 
 def here() -> str:
-    """The network namespace of this thread, as DEVICE:INODE of its file."""
+    """The network namespace of this thread, as DEVICE:INODE:COOKIE.
+
+    The kernel reuses the inode number of a namespace that is gone, and never its cookie.
+    """
     found = _HERE.stat()
-    return f"{found.st_dev}:{found.st_ino}"
+    return f"{found.st_dev}:{found.st_ino}:{namespaces.cookie()}"
 
 
 def require_here(where: Pins, state: StateDir) -> None:
@@ -53,12 +57,21 @@ def is_reachable(where: Pins, state: StateDir, warn: Warn) -> bool:
 def _elsewhere(where: Pins, state: StateDir) -> str | None:
     """The namespace on record, if it is not this one."""
     recorded = state.network()
-    return recorded if recorded and where.is_there() and recorded != here() else None
+    if not recorded or not where.is_there():
+        return None
+    present = here() if _cookie(recorded) else here().rpartition(":")[0]
+    return recorded if recorded != present else None
+
+
+def _cookie(name: str) -> int:
+    """0: an earlier release has recorded the namespace, without its cookie."""
+    fields = name.split(":")
+    return int(fields[2]) if len(fields) > 2 else 0
 
 
 def _shown(name: str) -> str:
     """The form that `readlink /proc/PID/ns/net` shows."""
-    return f"net:[{name.rpartition(':')[2]}]"
+    return f"net:[{name.split(':')[1]}]"
 
 
 def _exists(name: str, where: Pins) -> bool:
@@ -69,22 +82,44 @@ def _exists(name: str, where: Pins) -> bool:
     links = where.links.iterdir() if where.links.is_dir() else ()
     if any(tcx.find(pin) is not None for pin in links):
         return True
-    shown = _shown(name)
-    return any(shown in each for each in _holders())
+    shown, cookie = _shown(name), _cookie(name)
+    return any(not cookie or _has_cookie(path, cookie) for path in _holders(shown))
 
 
-def _holders() -> Iterator[str]:
-    seen: set[str] = set()
+def _has_cookie(path: Path, cookie: int) -> bool:
+    """Whether the file is that of this namespace, and not of a later one with the same number.
+
+    True if this process may not ask.
+    """
+    try:
+        with path.open("rb") as namespace:
+            return namespaces.run_in(namespace.fileno(), namespaces.cookie) == cookie
+    except PermissionError:
+        return True
+    except OSError:  # the process has ended, or the mount is gone
+        return False
+
+
+def _holders(shown: str) -> Iterator[Path]:
+    """The files of namespaces with this number."""
     for pattern in ("[0-9]*/task/[0-9]*/ns/net", "[0-9]*/fd/*"):
-        yield from map(_link, _found(pattern))
+        yield from (path for path in _found(pattern) if _link(path) == shown)
+    seen: set[str] = set()
     for process in _found("[0-9]*"):
         mounts = _link(process / "ns" / "mnt")
         if mounts not in seen:
             seen.add(mounts)
-            try:
-                yield (process / "mountinfo").read_text(errors="replace")
-            except OSError:  # the process ended meanwhile
-                continue
+            yield from _mounted(process, shown)
+
+
+def _mounted(process: Path, shown: str) -> Iterator[Path]:
+    """The mount points of such files where this process lives."""
+    try:
+        found = [*namespaces.mounts(process / "mountinfo", shown)]
+    except OSError:  # the process ended meanwhile
+        return
+    for path in found:
+        yield process / "root" / path.relative_to("/")
 
 
 def _found(pattern: str) -> Iterator[Path]:

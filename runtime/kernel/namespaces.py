@@ -59,7 +59,7 @@ def all_open() -> Iterator[int]:
     that only a descriptor or a socket holds is not found.
     """
     known: set[tuple[int, int]] = set()
-    for path in (*_mounts(), *_processes()):
+    for path in (*mounts(), *_processes()):
         try:
             at = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -117,12 +117,15 @@ def id_of(opened: socket.socket, namespace: int) -> int:
     return _NUMBER.unpack(value)[0] if value else -1
 
 
-def _mounts() -> Iterator[Path]:
-    """The mount points of namespaces, of whatever type: proc(5), mountinfo."""
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+def mounts(mountinfo: Path = Path("/proc/self/mountinfo"), shown: str = "net:") -> Iterator[Path]:
+    """The mount points of network namespaces: proc(5), mountinfo.
+
+    `shown` is how their files begin, as `readlink /proc/PID/ns/net` shows it.
+    """
+    for line in mountinfo.read_text(errors="replace").splitlines():
         before, _, after = line.partition(" - ")
         fields = before.split()
-        if after.startswith("nsfs ") and fields[3].startswith("net:"):
+        if after.startswith("nsfs ") and fields[3].startswith(shown):
             yield Path(fields[4].encode().decode("unicode_escape"))
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A bpffs root belongs to the network namespace that it was loaded in."""
 
+import json
 import subprocess
 import time
 from collections.abc import Callable
@@ -82,3 +83,20 @@ def test_namespaces_held_by_a_file_or_a_mount_exist(node: NodeUnderTest, tmp_pat
     finally:
         subprocess.run(["umount", str(held)], check=True)
     assert not network._exists(name, node.pins)
+
+
+def test_a_later_namespace_with_the_same_number_is_another_one(node: NodeUnderTest) -> None:
+    """The kernel gives the number of a namespace that is gone to a new one, and never its cookie."""
+    node.load(node.policy())
+    (record,) = node.state_root.glob("*/network")
+    number, _, cookie = network.here().rpartition(":")
+    gone = f"{number}:{int(cookie) + (1 << 40)}"
+    record.write_text(json.dumps(gone))
+    node.n_bundles = 10
+    with pytest.raises(HostError, match="belongs to the network namespace net"):
+        node.load(node.policy())
+    record.write_text(json.dumps(number))  # by an earlier release
+    node.load(node.policy())
+    node.unload()
+    assert not network._exists(gone, node.pins)
+    assert network._exists(number, node.pins)

@@ -159,9 +159,8 @@ def test_http_dns_and_bulk_data_pass_a_service(
         if "-u" in words:
             assert found["sum"]["packets"] > 100
         else:
-            assert found["sum_received"]["bytes"] == pytest.approx(
-                found["sum_sent"]["bytes"], rel=0.5
-            )
+            # At the end iperf3 does not count what is still in the buffers of sockets.
+            assert 1e6 < found["sum_received"]["bytes"] <= found["sum_sent"]["bytes"]
     nothing_amiss(lab)
 
 
