@@ -121,7 +121,7 @@ bench-pairs: install ## instructions of traffic behind veth and netkit over plai
 	@cp build/guest/6.12/out/pairs.json build/guest/6.12/out/pairs.md docs/benchmarks/
 
 bench-across: install ## CPU of traffic between two nodes over plain routing, and of a node port whose endpoint is on the other one (a quiet machine, root)
-	@$(BIN)/python tests/bench/across.py --json docs/benchmarks/across.json
+	@$(BIN)/python tests/bench/across.py --json docs/benchmarks/across.json --markdown docs/benchmarks/across.md
 
 bench-flows: install ## 100,000 connections beside floods of first packets: what goes on, what it costs, what memory it takes (root)
 	@PYTHONPATH=. $(BIN)/python tests/bench/flows.py

@@ -11,7 +11,7 @@ routing and a control of its own:
   endpoint there, by the same two nodes both ways;
 - the same with checksums and segments that are finished before they leave who sends them, also by XDP.
 
-`--table FILE` measures nothing and prints the table of an earlier run. Needs root, a C compiler,
+`--table FILE` measures nothing and prints the tables of an earlier run. Needs root, a C compiler,
 iptables and a quiet machine.
 """
 
@@ -25,10 +25,11 @@ from typing import Any
 
 from across_beds import groups
 from datapath import built, operation
-from datapath_results import WHAT, Measured, grid, row
+from datapath_results import WHAT, Measured, all_traffic, grid, head, row
+from goals import goal_table
 from policy import machine
 
-WAYS = ("udp", "request", "connect", "stream")
+WAYS = ("udp", "request", "connect", "http", "stream")
 
 
 def main(arguments: list[str]) -> int:
@@ -38,16 +39,19 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--policies", type=int, default=120)
     parser.add_argument("--services", type=int, default=1000)
     parser.add_argument("--ways", default=",".join(WAYS))
-    parser.add_argument("--family", type=int, choices=(4, 6), default=4)
+    parser.add_argument("--families", default="4,6")
     parser.add_argument("--share", type=float, default=1.0, help="of the operations of a full run")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--table", type=Path, help="print that of an earlier run's --json")
+    parser.add_argument("--markdown", type=Path, help="write the tables there, too")
+    parser.add_argument("--table", type=Path, help="print those of an earlier run's --json")
     asked = parser.parse_args(arguments)
     if asked.table:
         print(table(json.loads(asked.table.read_text())), end="")
         return 0
     result = measured(asked)
     print(table(result), end="")
+    if asked.markdown:
+        asked.markdown.write_text(table(result))
     if asked.json:
         asked.json.write_text(json.dumps(result, indent=1) + "\n")
     return 0
@@ -55,31 +59,30 @@ def main(arguments: list[str]) -> int:
 
 def measured(asked: argparse.Namespace) -> dict[str, Any]:
     """All groups in one run, every other round backwards."""
-    ways = asked.ways.split(",")
+    wanted = all_traffic(asked.families, asked.ways)
     with ExitStack() as held:
         folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="pc-bench-")))
         built(folder)
         standing = groups(asked.policies, asked.services, folder, held)
         found: dict[str, Measured] = {
-            group: {way: {bed.name: [] for bed in beds} for way in ways}
+            group: {each: {bed.name: [] for bed in beds} for each in wanted}
             for group, beds in standing.items()
         }
         for number in range(asked.rounds):
             for group, beds in standing.items():
                 for bed in beds if number % 2 else beds[::-1]:
-                    for way in ways:
-                        cost = operation(folder, bed, way, asked)
-                        found[group][way][bed.name].append(cost)
+                    for each in wanted:
+                        cost = operation(folder, bed, each, asked.share)
+                        found[group][each][bed.name].append(cost)
     rows = [
-        {"group": group, **row(way, name, found[group])}
+        {"group": group, **row(each, name, found[group])}
         for group in found
-        for way in ways
-        for name in found[group][way]
+        for each in wanted
+        for name in found[group][each]
     ]
     return {
         "machine": machine(),
         "rounds": asked.rounds,
-        "family": asked.family,
         "policies": asked.policies,
         "services": asked.services,
         "rows": rows,
@@ -87,22 +90,19 @@ def measured(asked: argparse.Namespace) -> dict[str, Any]:
 
 
 def table(result: dict[str, Any]) -> str:
-    """Markdown, one table: the groups one below the other."""
+    """Markdown: one table with the groups one below the other, then the goals."""
     by, rows = result["machine"], result["rows"]
-    ways = list(dict.fromkeys(each["way"] for each in rows))
+    n_columns = len({(each["family"], each["way"]) for each in rows})
     lines = [
-        f"Linux {by['kernel']}, {by['cpu']}; IPv{result['family']}; {result['policies']} policies,"
+        "<!-- written by tests/bench/across.py -->",
+        f"Linux {by['kernel']}, {by['cpu']}; {result['policies']} policies,"
         f" {result['services']} Services.",
-        "CPU time of an operation over that of plain routing,"
-        f" medians of {result['rounds']} rounds [quartiles].",
-        "",
-        f"| | {' | '.join(WHAT[way] for way in ways)} |",
-        "|---" * (1 + len(ways)) + "|",
+        *head(result),
     ]
     for group in dict.fromkeys(each["group"] for each in rows):
-        lines.append(f"| **{group}** |" + " |" * len(ways))
+        lines.append(f"| **{group}** |" + " |" * n_columns)
         lines += grid([each for each in rows if each["group"] == group])
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", *goal_table(rows, WHAT)]) + "\n"
 
 
 if __name__ == "__main__":

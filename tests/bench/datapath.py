@@ -18,7 +18,7 @@ from pathlib import Path
 
 import datapath_http
 from datapath_beds import Bed, beds
-from datapath_results import Measured, plot, row, table
+from datapath_results import Measured, Traffic, all_traffic, plot, row, table
 from policy import machine
 
 HERE = Path(__file__).resolve().parent
@@ -39,31 +39,32 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--policies", default="1,120,1000")
     parser.add_argument("--services", default="1,1000,5000")
     parser.add_argument("--ways", default=",".join(OPERATIONS))
-    parser.add_argument("--family", type=int, choices=(4, 6), default=4)
+    parser.add_argument("--combined", default="120x1000", help="policies x Services at once")
+    parser.add_argument("--families", default="4,6")
     parser.add_argument("--share", type=float, default=1.0, help="of the operations of a full run")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path, help="write PREFIX.svg, PREFIX.png and PREFIX.md")
     asked = parser.parse_args(arguments)
-    ways = asked.ways.split(",")
-    policies, services = (
-        tuple(map(int, filter(None, sizes.split(","))))
-        for sizes in (asked.policies, asked.services)
+    wanted = all_traffic(asked.families, asked.ways)
+    policies, services, combined = (
+        tuple(filter(None, sizes.split(",")))
+        for sizes in (asked.policies, asked.services, asked.combined)
     )
+    pairs = [(int(n), int(m)) for n, m in (each.split("x") for each in combined)]
     with ExitStack() as held:
         folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="pc-bench-")))
         built(folder)
-        standing = beds(policies, services, held)
-        found: Measured = {way: {bed.name: [] for bed in standing} for way in ways}
+        standing = beds([*map(int, policies)], [*map(int, services)], pairs, held)
+        found: Measured = {each: {bed.name: [] for bed in standing} for each in wanted}
         for number in range(asked.rounds):
             # Every other round backwards, so that no bed always follows the same one.
             for bed in standing if number % 2 else standing[::-1]:
-                for way in ways:
-                    found[way][bed.name].append(operation(folder, bed, way, asked))
+                for each in wanted:
+                    found[each][bed.name].append(operation(folder, bed, each, asked.share))
     result = {
         "machine": machine(),
         "rounds": asked.rounds,
-        "family": asked.family,
-        "rows": [row(way, name, found) for way in ways for name in found[way]],
+        "rows": [row(each, name, found) for each in wanted for name in found[each]],
     }
     print(table(result))
     if asked.json:
@@ -81,14 +82,15 @@ def built(folder: Path) -> None:
     subprocess.run([*map(str, words)], check=True)
 
 
-def operation(folder: Path, bed: Bed, way: str, asked: argparse.Namespace) -> float:
-    """Nanoseconds of CPU for one operation."""
+def operation(folder: Path, bed: Bed, traffic: Traffic, share: float) -> float:
+    """Nanoseconds of CPU for one operation. `share`: of the operations of a full run."""
+    family, way = traffic
     cpu = max(os.sched_getaffinity(0))
-    n = max(1, round(OPERATIONS[way] * asked.share))
+    n = max(1, round(OPERATIONS[way] * share))
     softirq = ksoftirqd(cpu)
     if way in datapath_http.WAYS:
-        return datapath_http.request_ns(folder, bed, asked.family, way, n, cpu, softirq)
-    words = (way, bed.client, bed.server, bed.asked[asked.family], bed.port, n, cpu, softirq)
+        return datapath_http.request_ns(folder, bed, family, way, n, cpu, softirq)
+    words = (way, bed.client, bed.server, bed.asked[family], bed.port, n, cpu, softirq)
     done = subprocess.run(
         [str(folder / "pingpong"), *map(str, words)], capture_output=True, text=True, check=False
     )

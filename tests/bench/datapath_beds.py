@@ -8,7 +8,7 @@ import functools
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -48,8 +48,16 @@ class Bed:
     port: int = PORT
 
 
-def beds(policies: tuple[int, ...], services: tuple[int, ...], held: ExitStack) -> list[Bed]:
-    """The beds: plain routing first, then the same once more as a control."""
+def beds(
+    policies: Sequence[int],
+    services: Sequence[int],
+    combined: Sequence[tuple[int, int]],
+    held: ExitStack,
+) -> list[Bed]:
+    """The beds: plain routing first, then the same once more as a control.
+
+    `combined` has numbers of policies and of Services that one bed has together.
+    """
     found = [
         held.enter_context(routed("plain routing", nothing)),
         held.enter_context(routed("plain routing again", nothing)),
@@ -68,7 +76,19 @@ def beds(policies: tuple[int, ...], services: tuple[int, ...], held: ExitStack) 
     for n in services:
         name = f"nftables as of kube-proxy, {_services(n)}"
         found.append(held.enter_context(routed(name, kube_proxy_nft(n), VIP)))
+    for n, m in combined:
+        both = f"{_policies(n)}, {_services(m)}"
+        found.append(held.enter_context(routed(f"this project, {both}", ours(n, m), VIP)))
+        dress = partial(_one_after_another, (chains(n), kube_proxy(m)))
+        found.append(held.enter_context(routed(f"iptables, {both}", dress, VIP)))
     return found
+
+
+def _one_after_another(
+    dresses: Sequence[Callable[[Lab, Path], None]], lab: Lab, folder: Path
+) -> None:
+    for dress in dresses:
+        dress(lab, folder)
 
 
 def _policies(n: int) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from datapath_beds import PORT, Bed
+from datapath_beds import Bed
 
 WAYS = {"http": (), "keepalive": ("-k",)}
 """To ab's words: a connection for each request, or one for all."""
@@ -40,7 +40,7 @@ def request_ns(
 ) -> float:
     """Nanoseconds of CPU for a request: of ab, of nginx, and of the kernel's thread for packets."""
     address = bed.asked[family]
-    url = f"http://{f'[{address}]' if family == 6 else address}:{PORT}/"
+    url = f"http://{f'[{address}]' if family == 6 else address}:{bed.port}/"
     words = ["ab", "-q", "-s", "5", "-c", "1", *WAYS[way]]
     with _nginx(folder, bed, cpu) as server:
         _asked([*words, "-n", str(WARM_UP), url], bed, cpu, WARM_UP)
@@ -56,7 +56,7 @@ def _within(namespace: Path, words: list[str], cpu: int) -> list[str]:
 @contextmanager
 def _nginx(folder: Path, bed: Bed, cpu: int) -> Iterator[int]:
     configuration = folder / "nginx.conf"
-    configuration.write_text(CONFIGURATION.format(folder=folder, port=PORT, body=64 * "x"))
+    configuration.write_text(CONFIGURATION.format(folder=folder, port=bed.port, body=64 * "x"))
     words = _within(bed.server, ["nginx", "-c", str(configuration), "-p", str(folder)], cpu)
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as server:
         try:
@@ -72,7 +72,7 @@ def _wait_until_heard(bed: Bed, server: "subprocess.Popen[str]") -> None:
     began = time.monotonic()
     while server.poll() is None and time.monotonic() - began < PATIENCE:
         listening = Path(f"/proc/{server.pid}/net/tcp6").read_text()
-        if f":{PORT:04X} {'0' * 32}:0000 0A" in listening:
+        if f":{bed.port:04X} {'0' * 32}:0000 0A" in listening:
             return
         time.sleep(0.01)
     raise SystemExit(f"{bed.name}: nginx does not start: {server.stderr and server.stderr.read()}")

@@ -5,6 +5,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+from goals import goal_table
 from matplotlib import pyplot, rcParams
 
 WHAT = {
@@ -19,16 +20,24 @@ COLOURS = {"plain": "#888888", "one": "#bbbbbb", "this": "#1b6ca8"}
 """By the first word of a bed's name."""
 OTHERS = "#b23a48"
 
-Measured = dict[str, dict[str, list[float]]]
-"""Way, bed -> nanoseconds of CPU for an operation, round by round; plain routing is the first bed."""
+Traffic = tuple[int, str]
+"""An address family and a way of `WHAT`."""
+Measured = dict[Traffic, dict[str, list[float]]]
+"""Traffic, bed -> nanoseconds of CPU for an operation, round by round. Plain routing is the first."""
 
 
-def row(way: str, name: str, found: Measured) -> dict[str, Any]:
+def all_traffic(families: str, ways: str) -> list[Traffic]:
+    """Of comma-separated lists: each way with each family."""
+    return [(int(family), way) for family in families.split(",") for way in ways.split(",")]
+
+
+def row(traffic: Traffic, name: str, found: Measured) -> dict[str, Any]:
     """The ratio of a bed to plain routing, round by round, and its median and quartiles."""
-    plain, own = next(iter(found[way].values())), found[way][name]
+    plain, own = next(iter(found[traffic].values())), found[traffic][name]
     ratios = [mine / theirs for mine, theirs in zip(own, plain, strict=True)]
     low, middle, high = quartiles(ratios)
-    return {"way": way, "bed": name, "ratio": middle, "low": low, "high": high,
+    family, way = traffic
+    return {"family": family, "way": way, "bed": name, "ratio": middle, "low": low, "high": high,
             "cpu_ns": statistics.median(own), "ratios": ratios}  # fmt: skip
 
 
@@ -43,40 +52,58 @@ def quartiles(values: list[float]) -> tuple[float, float, float]:
 def table(result: dict[str, Any]) -> str:
     """Markdown: a row for each bed, a column for each way."""
     machine, rows = result["machine"], result["rows"]
-    ways = list(dict.fromkeys(row["way"] for row in rows))
     lines = [
         "<!-- written by tests/bench/datapath.py -->",
-        f"Linux {machine['kernel']}, {machine['cpu']}; IPv{result['family']}.",
+        f"Linux {machine['kernel']}, {machine['cpu']}.",
+        *head(result),
+        *grid(rows),
+        "",
+        *goal_table(rows, WHAT),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def head(result: dict[str, Any]) -> list[str]:
+    """What the figures are, and the table's head: a column for each way and family."""
+    shown = [f"{WHAT[way]}, IPv{family}" for family, way in _columns(result["rows"])]
+    return [
         "CPU time of an operation over that of plain routing,"
         f" medians of {result['rounds']} rounds [quartiles].",
         "",
-        f"| | {' | '.join(WHAT[way] for way in ways)} |",
-        "|---" * (1 + len(ways)) + "|",
+        f"| | {' | '.join(shown)} |",
+        "|---" * (1 + len(shown)) + "|",
     ]
-    return "\n".join([*lines, *grid(rows)]) + "\n"
+
+
+def _columns(rows: list[dict[str, Any]]) -> list[Traffic]:
+    return list(dict.fromkeys((row["family"], row["way"]) for row in rows))
 
 
 def grid(rows: list[dict[str, Any]]) -> list[str]:
     """The table's lines below its head."""
-    ways = list(dict.fromkeys(row["way"] for row in rows))
-    of = {(row["bed"], row["way"]): row for row in rows}
+    columns = _columns(rows)
+    of = {(row["bed"], row["family"], row["way"]): row for row in rows}
     lines = []
     for name in dict.fromkeys(row["bed"] for row in rows):
         cells = [
             f"{one['ratio']:.2f} [{one['low']:.2f}, {one['high']:.2f}]"
-            for one in (of[name, way] for way in ways)
+            for one in (of[name, *column] for column in columns)
         ]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return lines
 
 
 def plot(result: dict[str, Any], prefix: Path) -> None:
-    """A panel for each way, a bar for each bed, whiskers from quartile to quartile."""
+    """A panel for each way, a bar for each bed, whiskers from quartile to quartile.
+
+    It shows the first family of the run.
+    """
     pyplot.switch_backend("Agg")
     rcParams["svg.fonttype"] = "none"
     rcParams["svg.hashsalt"] = "policyc"  # the same result gives the same file
-    ways = list(dict.fromkeys(row["way"] for row in result["rows"]))
-    names = list(dict.fromkeys(row["bed"] for row in result["rows"]))
+    shown = [row for row in result["rows"] if row["family"] == result["rows"][0]["family"]]
+    ways = list(dict.fromkeys(row["way"] for row in shown))
+    names = list(dict.fromkeys(row["bed"] for row in shown))
     figure, panels = pyplot.subplots(
         1,
         len(ways),
@@ -85,7 +112,7 @@ def plot(result: dict[str, Any], prefix: Path) -> None:
         sharey=True,
     )
     for panel, way in zip(panels[0], ways, strict=True):
-        rows = [row for row in result["rows"] if row["way"] == way]
+        rows = [row for row in shown if row["way"] == way]
         middles = [row["ratio"] for row in rows]
         spread = [
             [row["ratio"] - row["low"] for row in rows],

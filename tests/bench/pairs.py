@@ -121,12 +121,13 @@ def measured(folder: Path, rounds: int, family: int) -> list[dict[str, Any]]:
                 ("hooks, netkit", bed("netkit", bundle)),
             )
         }
-        found: Measured = {title: {name: [] for name in beds} for title in WAYS.values()}
+        found: Measured = {(family, title): {name: [] for name in beds} for title in WAYS.values()}
         for _ in range(rounds):
             for (way, target), title in WAYS.items():
                 for name, lab in beds.items():
-                    found[title][name].append(instructions(folder, lab, way, target, family))
-    return [row(title, name, found) for title in found for name in found[title]]
+                    cost = instructions(folder, lab, way, target, family)
+                    found[family, title][name].append(cost)
+    return [row(each, name, found) for each in found for name in found[each]]
 
 
 def instructions(folder: Path, lab: Lab, way: str, target: str, family: int) -> float:

@@ -4,6 +4,7 @@
 import json
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -17,12 +18,11 @@ pytestmark = pytest.mark.kernel
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["4", "6"])
-def test_traffic_gets_through_every_bed(tmp_path: Path, family: str) -> None:
+def test_traffic_gets_through_every_bed(tmp_path: Path) -> None:
     before = stale_labs()
     out, plot = tmp_path / "rows.json", tmp_path / "plot"
-    sizes = ["--policies", "1,20", "--services", "1,20"]
-    short = ["--rounds", "2", *sizes, "--share", "0.01", "--family", family]
+    sizes = ["--policies", "1,20", "--services", "1,20", "--combined", "3x20"]
+    short = ["--rounds", "2", *sizes, "--share", "0.01"]
     done = subprocess.run(
         [
             sys.executable,
@@ -39,9 +39,9 @@ def test_traffic_gets_through_every_bed(tmp_path: Path, family: str) -> None:
     )
     assert done.returncode == 0, done.stderr
     rows = json.loads(out.read_text())["rows"]
-    assert len({row["bed"] for row in rows}) == 13
+    assert len({row["bed"] for row in rows}) == 15
     ways = {"udp", "request", "connect", "http", "keepalive", "stream"}
-    assert {row["way"] for row in rows} == ways
+    assert {(row["family"], row["way"]) for row in rows} == {*product((4, 6), ways)}
     assert all(len(row["ratios"]) == 2 and row["cpu_ns"] > 0 for row in rows)
     assert all(row["ratio"] == 1 for row in rows if row["bed"] == "plain routing")
     for suffix in (".svg", ".png", ".md"):
@@ -68,7 +68,7 @@ def test_traffic_that_does_not_get_through_ends_the_benchmark(
     text = beds.read_text()
     assert allowed in text
     beds.write_text(text.replace(allowed, allowed.replace("client", "nobody")))
-    sizes = ["--policies", "1", "--services", ""]
+    sizes = ["--policies", "1", "--services", "", "--combined", ""]
     short = ["--rounds", "1", *sizes, "--share", "0.01", "--ways", way]
     done = subprocess.run(
         [sys.executable, str(tmp_path / "datapath.py"), *short],
