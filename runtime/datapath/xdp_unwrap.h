@@ -10,7 +10,7 @@
 static __always_inline bool pc_xdp_is_tunnelled(const struct pc_flow *outer)
 {
 	return outer->tuple.proto == IPPROTO_UDP &&
-	       outer->tuple.dport == bpf_htons(PC_TUNNEL_PORT) &&
+	       outer->tuple.dport == bpf_htons(PC_VXLAN_PORT) &&
 	       pc_is_own_node(outer->tuple.family, &outer->tuple.daddr);
 }
 
@@ -65,7 +65,7 @@ static __always_inline int pc_xdp_reply(struct xdp_md *ctx, const struct pc_xdp_
 	bool is_inside;
 	__u32 headers, sender;
 
-	if (external->is_padded || (external->traffic & PC_ECN) == PC_ECN)
+	if (external->is_padded || (external->traffic & PC_XDP_ECN) == PC_XDP_ECN)
 		return XDP_PASS; /* congestion mark: the kernel applies it to the inner packet */
 	if (outer->tuple.family == PC_IPV4) {
 		headers = PC_OUTER4;
