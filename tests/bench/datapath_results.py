@@ -13,9 +13,18 @@ WHAT = {
     "request": "TCP, 64 bytes there and back",
     "connect": "a TCP connection with one request",
     "http": "an HTTP request, nginx and ab",
-    "keepalive": "the same, connection kept",
+    "keepalive": "an HTTP request, connection kept",
     "stream": "TCP, 64 KiB one way",
 }
+SHORT = {
+    "udp": "UDP",
+    "request": "TCP",
+    "connect": "connect",
+    "http": "HTTP",
+    "keepalive": "HTTP kept",
+    "stream": "stream",
+}
+"""The same, as heads of columns."""
 COLOURS = {"plain": "#888888", "one": "#bbbbbb", "this": "#1b6ca8"}
 """By the first word of a bed's name."""
 OTHERS = "#b23a48"
@@ -65,10 +74,13 @@ def table(result: dict[str, Any]) -> str:
 
 def head(result: dict[str, Any]) -> list[str]:
     """What the figures are, and the table's head: a column for each way and family."""
-    shown = [f"{WHAT[way]}, IPv{family}" for family, way in _columns(result["rows"])]
+    columns = _columns(result["rows"])
+    shown = [f"{SHORT[way]}, IPv{family}" for family, way in columns]
     return [
         "CPU time of an operation over that of plain routing,"
         f" medians of {result['rounds']} rounds [quartiles].",
+        "",
+        *(f"- {SHORT[way]}: {WHAT[way]}" for way in dict.fromkeys(way for _, way in columns)),
         "",
         f"| | {' | '.join(shown)} |",
         "|---" * (1 + len(shown)) + "|",
