@@ -6,6 +6,7 @@ lives. So a namespace whose lab's lock is free has no owner.
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -13,14 +14,14 @@ import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from policyc.runtime.lab.children import call, check, libc, unshare_network
+from policyc.runtime.lab.children import LabError, call, check, libc, unshare_network
 
 PREFIX = "pclab-"
 NAMESPACES = Path("/run/netns")  # where iproute2 looks, so that `ip netns` shows a lab
 STATE = Path("/run/policyc-lab")
 
 _NAME = re.compile(rf"{PREFIX}[0-9a-f]{{6}}-")  # other programs' `pclab-` is not ours to remove
-_MS_BIND = 0x1000
+_MS_BIND, _MS_REC, _MS_SHARED = 0x1000, 0x4000, 0x100000
 _MNT_DETACH = 2
 _GATE = "gate"  # the file locked around claims and sweeps
 
@@ -43,6 +44,7 @@ def create_namespaces(suffix: str, names: Sequence[str]) -> dict[str, Path]:
     """New, empty network namespaces: the file of each, by the name given."""
     paths = {name: NAMESPACES / f"{PREFIX}{suffix}-{name}" for name in names}
     NAMESPACES.mkdir(parents=True, exist_ok=True)
+    _make_shared_mount(NAMESPACES)
     call(lambda: _bind_new_namespaces(paths.values()))
     return paths
 
@@ -59,23 +61,42 @@ def remove_lab(suffix: str) -> None:
     """Remove the namespaces and the bpffs of one lab, as far as they exist.
 
     The kernel removes the links, addresses and routes inside; a process still running in a
-    namespace keeps it alive, without a name.
+    namespace keeps it alive, without a name. `LabError` if a namespace's file cannot be removed; all
+    others are.
     """
-    for path in NAMESPACES.glob(f"{PREFIX}{suffix}-*"):
-        libc().umount2(os.fsencode(path), _MNT_DETACH)
-        path.unlink(missing_ok=True)
+    busy = [path for path in NAMESPACES.glob(f"{PREFIX}{suffix}-*") if not _is_removed(path)]
     place = STATE / suffix
     if place.exists():
         libc().umount2(os.fsencode(place), _MNT_DETACH)
         place.rmdir()
+    if busy:
+        raise LabError(
+            f"cannot remove {busy[0]}: another mount over {NAMESPACES} hides the lab's own"
+        )
+
+
+def _is_removed(path: Path) -> bool:
+    while not libc().umount2(os.fsencode(path), _MNT_DETACH):
+        pass  # mounts may be stacked
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        return False
+    return True
 
 
 def remove_stale_labs() -> tuple[str, ...]:
-    """Remove every lab whose process is gone; their suffixes. Labs in use are not touched."""
+    """Remove every lab whose process is gone; their suffixes. Labs in use are not touched.
+
+    A lab that cannot be removed stays, and prevents no new one.
+    """
     with _exclusive():
         stale = _stale()
         for suffix in stale:
-            remove_lab(suffix)
+            with contextlib.suppress(LabError):
+                remove_lab(suffix)
             _lock_file(suffix).unlink(missing_ok=True)
     return stale
 
@@ -89,6 +110,23 @@ def stale_labs() -> tuple[str, ...]:
 def lab_namespaces() -> tuple[str, ...]:
     """The names of all labs' namespaces on this machine."""
     return tuple(sorted(path.name for path in NAMESPACES.glob("*") if _NAME.match(path.name)))
+
+
+def _make_shared_mount(folder: Path) -> None:
+    """Make the folder a shared mount under its lock, as `ip netns add` does.
+
+    Otherwise that command does so later, and copies the mounts of labs: `remove_lab` would then remove
+    the copies alone.
+    """
+    place, shared = os.fsencode(folder), _MS_SHARED | _MS_REC
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if libc().mount(b"", place, b"none", shared, None):
+            check(libc().mount(place, place, b"none", _MS_BIND | _MS_REC, None), f"mount {folder}")
+            check(libc().mount(b"", place, b"none", shared, None), f"share {folder}")
+    finally:
+        os.close(lock)
 
 
 def _bind_new_namespaces(paths: Iterable[Path]) -> None:

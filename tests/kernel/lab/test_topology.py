@@ -66,6 +66,48 @@ def test_two_labs_live_at_once() -> None:
     assert traces(one.node.namespace) == traces(other.node.namespace) == []
 
 
+def where_no_namespace_has_a_name(program: str) -> None:
+    """Runs it with mounts of its own, where /run is empty."""
+    command = f'mount -t tmpfs tmpfs /run && exec {sys.executable} -c "$PROGRAM"'
+    given = os.environ | {"PROGRAM": textwrap.dedent(program)}
+    subprocess.run(["unshare", "--mount", "sh", "-c", command], env=given, check=True, timeout=60)
+
+
+def test_nothing_is_left_where_ip_netns_is_first_used_beside_a_lab() -> None:
+    """The first `ip netns add` of a machine makes /run/netns a mount."""
+    where_no_namespace_has_a_name("""
+        import subprocess
+        from policyc.runtime.lab.namespaces import lab_namespaces
+        from policyc.runtime.lab.topology import Lab
+        with Lab([]) as lab:
+            assert lab.node.namespace.name in lab_namespaces()
+            subprocess.run(["ip", "netns", "add", "other"], check=True)
+        assert lab_namespaces() == (), lab_namespaces()
+        subprocess.run(["ip", "netns", "delete", "other"], check=True)
+    """)
+
+
+def test_a_lab_that_cannot_be_removed_is_an_error_and_prevents_no_other() -> None:
+    where_no_namespace_has_a_name("""
+        import subprocess
+        from policyc.runtime.lab.children import LabError
+        from policyc.runtime.lab.namespaces import NAMESPACES, lab_namespaces
+        from policyc.runtime.lab.topology import Lab
+        try:
+            with Lab([]) as lab:
+                subprocess.run(["mount", "--rbind", NAMESPACES, NAMESPACES], check=True)
+                subprocess.run(["mount", "--make-rprivate", NAMESPACES], check=True)
+        except LabError as error:
+            assert "another mount over /run/netns" in str(error), error
+        else:
+            raise AssertionError("no error")
+        left = lab_namespaces()
+        with Lab([]) as other:
+            assert other.node.namespace.name in lab_namespaces()
+        assert lab_namespaces() == left != ()
+    """)
+
+
 def test_the_remains_of_a_killed_process_are_removed() -> None:
     program = textwrap.dedent("""
         import sys, time
