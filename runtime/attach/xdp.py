@@ -100,7 +100,7 @@ def attach(
         for name, ifindex in uplinks.items():
             at = _Device(pins, name, ifindex, loaded.program_fd(PROGRAM))
             is_generic = at.attach(mode, note, held, undo)
-            at.describe(snat.addresses(ifindex, own), is_generic, undo)
+            at.describe(snat.listed_addresses(ifindex, own, "--xdp"), is_generic, undo)
 
 
 def keep_only(pins: Pins, devices: Iterable[int]) -> None:

@@ -8,6 +8,7 @@
 
 #define PC_FIB_IPV4 2 /* AF_INET, AF_INET6 of <sys/socket.h>, which is not for BPF */
 #define PC_FIB_IPV6 10
+#define PC_LOOPBACK 1 /* ifindex of lo, for FIB lookups as for the node's own packets */
 
 /* Whether routing rules on ports apply: the stack reads no ports of fragments, and an ICMP message
  * has none.

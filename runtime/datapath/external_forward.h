@@ -16,13 +16,14 @@
 
 #define PC_OUT_BOTH 0x10 /* in `out` of the pre-NAT entry of an external client */
 
-/* Not if the host translates packets that leave. Its conntrack forgets a connection on the fast
- * path; a packet that later takes the stack path again, a large datagram or the first one under
- * another policy, would be a new connection's, and translated.
+/* Not if the host has IPsec policies, or translates packets that leave. Its conntrack forgets a
+ * connection on the fast path; a packet that later takes the stack path again, a large datagram or
+ * the first one under another policy, would be a new connection's, and translated.
  */
-static __always_inline bool pc_external_may_bypass(const struct pc_external *external)
+static __always_inline bool pc_external_may_bypass(const struct __sk_buff *skb,
+						   const struct pc_external *external)
 {
-	return external && !external->host_nat;
+	return external && !external->host_nat && !pc_has_ipsec(skb);
 }
 
 /* The uplink's place; 0: the packet has come by none of which packets may bypass the stack. */
@@ -30,7 +31,7 @@ static __always_inline __u8 pc_came_by(const struct __sk_buff *skb)
 {
 	const struct pc_external *external = pc_external_now();
 
-	return pc_external_may_bypass(external) ? pc_uplink_place(external, skb->ifindex) : 0;
+	return pc_external_may_bypass(skb, external) ? pc_uplink_place(external, skb->ifindex) : 0;
 }
 
 /* The pre-NAT entry of an external client with an endpoint on this node. */
@@ -91,7 +92,7 @@ __noinline int pc_external_direct(struct __sk_buff *skb, struct pc_flow *flow)
 	struct pc_ct_match match;
 	struct pc_ct *ct;
 
-	if (!flow || !pc_external_may_bypass(pc_external_now()))
+	if (!flow || !pc_external_may_bypass(skb, pc_external_now()))
 		return PC_STEP_OTHER;
 	match = pc_ct_find(flow);
 	ct = match.at.ct;
@@ -153,7 +154,7 @@ static __always_inline void pc_reply_forward(struct __sk_buff *skb, struct pc_fl
 {
 	struct pc_ct *ct = match->at.ct;
 
-	if (!pc_is_sent_out(flow, match) || !pc_external_may_bypass(pc_external_now()))
+	if (!pc_is_sent_out(flow, match) || !pc_external_may_bypass(skb, pc_external_now()))
 		return;
 	pc_send_out(skb, flow, ct, true);
 	if (!ct->out || ct->out == PC_OUT_NEVER)

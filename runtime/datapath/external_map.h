@@ -18,6 +18,16 @@
 /* The mark of our own error to a pod, which the uplink's hook lets pass. */
 #define PC_ERROR_MARK 0x70635222
 
+/* The mark of a packet that a hook has redirected to an uplink, whose own hook lets it pass. */
+#define PC_ROUTED_MARK 0x70635223
+
+/* The mark of a packet without its outer headers, from the uplink's hook to the VXLAN device's
+ * hook. Below are the direction and the sender's number. Only a packet without a tunnel key is
+ * believed: each packet that the kernel decapsulates has one.
+ */
+#define PC_UNWRAPPED_MARK  0x70638000
+#define PC_UNWRAPPED_REPLY 0x4000
+
 /* The VNIs of the VXLAN between nodes (tunnel.h), and the hop limit of its packets. */
 #define PC_VNI_REQUEST 0x706301
 #define PC_VNI_REPLY   0x706302
@@ -69,8 +79,10 @@ struct pc_external {
 	__u32 uplink[PC_UPLINKS];           /* their devices; 0: end of the list */
 	__u32 fast_path_uplink[PC_UPLINKS]; /* forward_out.h; entries store the index, so it stays
 					       the same in each load; 0: none */
-	struct pc_addr6 own4, own6;         /* an address of this node, where its node ports are */
-	__u32 by_link;                      /* enum pc_by_link */
+	__be32 uplink_own4[PC_UPLINKS]; /* the node's address there, by which hooks encapsulate; 0:
+					   they do not */
+	struct pc_addr6 own4, own6;     /* an address of this node, where its node ports are */
+	__u32 by_link;                  /* enum pc_by_link */
 	__u32 marks;    /* marks that routing rules read: such packets need the stack path */
 	__u32 host_nat; /* netfilter may translate packets that leave: external_forward.h */
 };

@@ -28,7 +28,7 @@ static __noinline int pc_forward_match(struct __sk_buff *skb, struct pc_flow *fl
 	/* The pod's packets must leave on the fast path by this uplink. Otherwise connection
 	 * tracking would see one direction only, and no reverse path filter would apply.
 	 */
-	if (!ct->out || pc_out_device(ct) != skb->ifindex)
+	if (!ct->out || pc_out_device(ct) != skb->ifindex || pc_has_ipsec(skb))
 		return PC_PASS;
 	flow->packet.csum_partial = pc_csum_partial_of(skb, flow);
 	if (ct->state & PC_CT_NAT)

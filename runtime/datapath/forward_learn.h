@@ -4,6 +4,7 @@
  */
 #pragma once
 #include "forward_out.h"
+#include "ipsec.h"
 #include "node_port.h"
 
 /* Whether the entry can learn from this packet of a known connection: it comes from a pod that may
@@ -32,15 +33,16 @@ static __always_inline __u8 pc_uplink_place(const struct pc_external *external, 
 	return 0;
 }
 
-/* The same for the device that the packet leaves by; 0 also if a mark routed the packet here. The
- * FIB lookup for later packets does not know that mark.
+/* The same for the device that the packet leaves by; 0 also if a mark routed the packet here, as
+ * the FIB lookup for later packets does not know that mark, and if the node has IPsec policies.
  */
 static __always_inline __u8 pc_out_uplink(const struct __sk_buff *skb)
 {
 	const struct pc_external *external = pc_external_now();
 
-	return external && !(skb->mark & external->marks) ? pc_uplink_place(external, skb->ifindex)
-							  : 0;
+	return external && !(skb->mark & external->marks) && !pc_has_ipsec(skb)
+		   ? pc_uplink_place(external, skb->ifindex)
+		   : 0;
 }
 
 /* For a connection to a Service the pre-NAT entry holds the path. Restores the translated tuple.

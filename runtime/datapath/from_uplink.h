@@ -18,6 +18,7 @@
 #include "external.h"
 #include "link_forward.h"
 #include "parse.h"
+#include "tunnel_unwrap.h"
 #include "vlan_tag.h"
 
 /* For a first fragment: why it is dropped, if later ones came before it. Above reassembly's limit
@@ -164,6 +165,11 @@ static __always_inline int pc_from_uplink_ip(struct __sk_buff *skb, struct pc_fl
 	__u32 state = pc_generation(flow);
 	int then = PC_PASS;
 
+	if (pc_is_to_tunnel(flow) &&
+	    (state & (PC_STATE_SERVICES | PC_STATE_HOSTS)) == PC_STATE_SERVICES)
+		then = pc_unwrap(skb, flow);
+	if (then || flow->action.forward_to)
+		return then;
 	if (flow->packet.fragment == PC_FRAG_FIRST && flow->client == PC_CLIENT_EXTERNAL)
 		then = pc_external_first(skb, flow, state);
 	if (then)

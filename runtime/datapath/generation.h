@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* generation.h - the active policy, and the tail call to it.
- * Gives pc_generation(), pc_ask_policy(). The loader changes the policy by one store to pc_state.
+ * Gives pc_generation(), pc_node_has_policy(), pc_ask_policy(). The loader changes the policy by
+ * one store to pc_state.
  */
 #pragma once
 #include "drops.h"
@@ -54,6 +55,15 @@ static __always_inline __u32 pc_generation(struct pc_flow *flow)
 	flow->now = bpf_jiffies64();
 	flow->second = rate ? *rate : 0;
 	return state;
+}
+
+/* Whether this node's own packets are decided, those of its tunnel among them. */
+static __always_inline bool pc_node_has_policy(void)
+{
+	__u32 zero = 0;
+	const __u64 *found = bpf_map_lookup_elem(&pc_state, &zero);
+
+	return found && *(volatile __u64 *)found & PC_STATE_HOSTS;
 }
 
 /* Does not return unless the slot is empty: then no packet passes. */

@@ -98,7 +98,10 @@ static __always_inline int pc_forward_to_node(struct __sk_buff *skb, struct pc_f
 		step = pc_into_tunnel(skb, flow, network);
 	if (step == PC_STEP_TELL_SIZE)
 		return pc_reject_answer(skb, flow, pc_finish(flow, step));
-	return step ? pc_finish(flow, step) : bpf_redirect(flow->action.forward_to, 0);
+	if (step)
+		return pc_finish(flow, step);
+	return flow->action.forward_to & PC_REDIRECTED ? TC_ACT_REDIRECT
+						       : bpf_redirect(flow->action.forward_to, 0);
 }
 
 /* tc ingress: an external host sends. */
@@ -113,6 +116,8 @@ int pc_from_uplink(struct __sk_buff *skb)
 	step = pc_from_uplink_frame(skb, flow);
 	if (!step && flow->action.node && flow->client == PC_CLIENT_EXTERNAL)
 		return pc_forward_to_node(skb, flow, PC_VNI_REQUEST);
+	if (!step && flow->action.forward_to & PC_REDIRECTED)
+		return TC_ACT_REDIRECT;
 	if (!step && flow->action.forward_to)
 		return bpf_redirect_peer(flow->action.forward_to, 0);
 	if (step == PC_STEP_ROUTE_BACK)

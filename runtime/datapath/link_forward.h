@@ -8,6 +8,7 @@
 #include "ct_pre_nat.h"
 #include "device_to.h"
 #include "external_forward.h"
+#include "ipsec.h"
 #include "related.h"
 #include "return_path.h"
 #include "tunnel.h"
@@ -119,7 +120,7 @@ __noinline int pc_to_node_by_link(struct __sk_buff *skb, struct pc_flow *flow)
 	reason = pc_by_known_link(skb, flow, external, ct);
 	if (reason || flow->action.forward_to)
 		return reason;
-	device = pc_link_to(skb, &fib, external, node);
+	device = pc_has_ipsec(skb) ? 0 : pc_link_to(skb, &fib, external, node);
 	if (!device || (external->by_link == PC_LINK_SAME_DEVICE && device != skb->ifindex))
 		return PC_PASS;
 	if (pc_mac_eq(fib.dmac, flow->packet.smac)) {

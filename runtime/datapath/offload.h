@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* offload.h - the checksum that the sender left to the device, or to the kernel on the path.
- * Gives pc_csum_partial_of(). The kernel writes it after the hook, at an offset that the sender
- * chooses (PACKET_VNET_HDR of a packet socket). Unchecked, it could overwrite a decided port or
- * address.
+ * Gives pc_csum_partial_of(), pc_has_inner(). The kernel writes it after the hook, at an offset
+ * that the sender chooses (PACKET_VNET_HDR of a packet socket). Unchecked, it could overwrite a
+ * decided port or address.
  */
 #pragma once
 #include "parse_l4.h"
@@ -17,6 +17,7 @@ struct sk_buff___pc {
 	unsigned char *head, *data;
 	__u16 csum_start, csum_offset;
 	__u8 ip_summed : 2;
+	__u8 encapsulation : 1;
 } __attribute__((preserve_access_index));
 
 /* A kernel with these links also has the function (6.6, and 6.2). */
@@ -52,6 +53,19 @@ static __always_inline struct pc_left pc_left_of(const struct __sk_buff *ctx)
 		left.at = BPF_CORE_READ(skb, csum_start) + BPF_CORE_READ(skb, csum_offset) -
 			  (__u32)(BPF_CORE_READ(skb, data) - BPF_CORE_READ(skb, head));
 	return left;
+}
+
+/* Whether offsets of an inner packet are set, which no helper clears. A packet from a wire has
+ * none, unless the kernel has merged it; one of a virtual device may have those of its sender.
+ */
+static __always_inline bool pc_has_inner(const struct __sk_buff *ctx)
+{
+	const struct sk_buff___pc *skb = (const void *)ctx;
+
+	if (!bpf_core_type_exists(struct tcx_link___pc))
+		return BPF_CORE_READ_BITFIELD_PROBED(skb, encapsulation);
+	skb = bpf_cast_to_kern_ctx((void *)ctx);
+	return BPF_CORE_READ_BITFIELD(skb, encapsulation);
 }
 
 /* The offset is valid if it is the header's own, or in the data, as in a tunnel that the pod makes:

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* tunnel.h - forwards an external client's packet to another node, or receives one from there.
- * Gives pc_into_tunnel() and pc_tunnel_sender(). The device is a VXLAN that takes the remote end
- * from each packet. The VNI tells the direction: a client's packet goes to the endpoint's node, and
- * a reply back to the node that the client came to.
+ * Gives pc_into_tunnel() and pc_tunnel_sender(). Packets go in VXLAN: encapsulated here
+ * (tunnel_wrap.h), or by a VXLAN device that takes the remote end from each packet. The VNI tells
+ * the direction: a client's packet goes to the endpoint's node, and a reply back to the node that
+ * the client came to.
  */
 #pragma once
 #include "hop_limit.h"
 #include "nat.h"
 #include "external_map.h"
+#include "tunnel_count.h"
 #include "tunnel_port.h"
+#include "tunnel_wrap.h"
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <stddef.h>
@@ -58,8 +61,7 @@ static __always_inline bool pc_is_too_big(struct __sk_buff *skb, struct pc_flow 
 	return true;
 }
 
-/* Sets forward_to for a packet to flow->action.node. UDP over IPv6 needs a checksum.
- */
+/* Sets forward_to for a packet to flow->action.node. */
 __noinline int pc_into_tunnel(struct __sk_buff *skb, struct pc_flow *flow, __u32 network)
 {
 	struct bpf_tunnel_key key = {.tunnel_id = network, .tunnel_ttl = PC_OUTER_HOPS};
@@ -80,6 +82,12 @@ __noinline int pc_into_tunnel(struct __sk_buff *skb, struct pc_flow *flow, __u32
 		if (reason)
 			return reason;
 	}
+	reason = pc_wrap(skb, flow, network);
+	if (reason)
+		return reason;
+	pc_tunnel_counted(flow->action.forward_to ? PC_TUNNEL_SENT : PC_TUNNEL_SENT_BY_DEVICE);
+	if (flow->action.forward_to)
+		return PC_PASS;
 	if (node->vtep_family == PC_IPV4) {
 		key.remote_ipv4 = bpf_ntohl(node->vtep.word[0]);
 		flags = BPF_F_ZERO_CSUM_TX;
@@ -92,6 +100,19 @@ __noinline int pc_into_tunnel(struct __sk_buff *skb, struct pc_flow *flow, __u32
 		return PC_DROP_NO_NODE;
 	flow->action.forward_to = external->tunnel;
 	return PC_PASS;
+}
+
+/* The sender of a packet whose outer headers the uplink's hook has removed, or 0. */
+static __always_inline __u32 pc_unwrapped_sender(struct __sk_buff *skb, __u32 *network)
+{
+	__u32 mark = skb->mark;
+
+	if ((mark & ~(PC_UNWRAPPED_REPLY | PC_FORWARDED_NODE)) != PC_UNWRAPPED_MARK)
+		return 0;
+	skb->mark = 0;
+	pc_tunnel_counted(PC_TUNNEL_RECEIVED);
+	*network = mark & PC_UNWRAPPED_REPLY ? PC_VNI_REPLY : PC_VNI_REQUEST;
+	return mark & PC_FORWARDED_NODE;
 }
 
 /* The sender of a packet from the tunnel: the
@@ -110,8 +131,9 @@ static __always_inline __u32 pc_tunnel_sender(struct __sk_buff *skb, __u32 *netw
 		__builtin_memcpy(&from, key.remote_ipv6, sizeof(from));
 		family = PC_IPV6;
 	} else {
-		return 0;
+		return pc_unwrapped_sender(skb, network);
 	}
+	pc_tunnel_counted(PC_TUNNEL_RECEIVED_BY_DEVICE);
 	*network = key.tunnel_id;
 	number = pc_node_at(family, &from);
 	return number ? *number : 0;

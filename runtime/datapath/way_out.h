@@ -9,11 +9,6 @@
 #include "nat.h"
 #include "tunnel.h"
 
-/* The mark of a reply that was redirected to another uplink, which must not redirect it again. */
-#define PC_ROUTED_MARK 0x70635223
-
-#define PC_LOOPBACK 1 /* ifindex of lo, for FIB lookups as for the node's own packets */
-
 /* Only a packet with an ingress device has the mark from here: processes of the node may set it
  * too. The pod's hook drops a pod's packet with it (pod_marks.h).
  */

@@ -3,6 +3,7 @@
  * Gives pc_xdp_is_tunnelled(), pc_xdp_reply().
  */
 #pragma once
+#include "ipsec.h"
 #include "xdp_known.h"
 #include "xdp_vxlan.h"
 
@@ -10,7 +11,7 @@
 static __always_inline bool pc_xdp_is_tunnelled(const struct pc_flow *outer)
 {
 	return outer->tuple.proto == IPPROTO_UDP &&
-	       outer->tuple.dport == bpf_htons(PC_VXLAN_PORT) &&
+	       outer->tuple.dport == bpf_htons(PC_TUNNEL_PORT) &&
 	       pc_is_own_node(outer->tuple.family, &outer->tuple.daddr);
 }
 
@@ -65,7 +66,7 @@ static __always_inline int pc_xdp_reply(struct xdp_md *ctx, const struct pc_xdp_
 	bool is_inside;
 	__u32 headers, sender;
 
-	if (external->is_padded || (external->traffic & PC_XDP_ECN) == PC_XDP_ECN)
+	if (external->is_padded || (external->traffic & PC_ECN) == PC_ECN)
 		return XDP_PASS; /* congestion mark: the kernel applies it to the inner packet */
 	if (outer->tuple.family == PC_IPV4) {
 		headers = PC_OUTER4;
@@ -74,7 +75,8 @@ static __always_inline int pc_xdp_reply(struct xdp_md *ctx, const struct pc_xdp_
 		headers = PC_OUTER6;
 		is_inside = pc_xdp_inside(data, end, PC_OUTER6, &flow, &frame);
 	}
-	if (!is_inside || flow.packet.hop_limit <= 1 || !pc_xdp_known(&flow, true))
+	if (!is_inside || flow.packet.hop_limit <= 1 || !pc_xdp_known(&flow, true) ||
+	    pc_xdp_has_ipsec(ctx))
 		return XDP_PASS;
 	sender = pc_xdp_sender(ctx, outer);
 	if (!sender || !pc_is_same_node(flow.action.node, sender))

@@ -4,6 +4,7 @@
  * Gives pc_xdp_request().
  */
 #pragma once
+#include "ipsec.h"
 #include "xdp_known.h"
 #include "xdp_link.h"
 #include "xdp_vxlan.h"
@@ -48,8 +49,8 @@ static __always_inline void pc_xdp_put_vxlan(struct udphdr *udp, const struct pc
 {
 	struct pc_vxlan *vxlan = (void *)(udp + 1);
 
-	udp->source = pc_xdp_sender_port(&flow->tuple);
-	udp->dest = bpf_htons(PC_VXLAN_PORT);
+	udp->source = pc_vxlan_sender_port(flow);
+	udp->dest = bpf_htons(PC_TUNNEL_PORT);
 	udp->len = bpf_htons(length);
 	udp->check = 0;
 	vxlan->flags = bpf_htonl(PC_VXLAN_NETWORK);
@@ -70,7 +71,7 @@ static __always_inline int pc_xdp_wrap4(struct xdp_md *ctx, const struct pc_flow
 	*ip = (struct iphdr){
 	    .version = 4,
 	    .ihl = sizeof(*ip) / 4,
-	    .tos = pc_xdp_outer_ecn(way->traffic),
+	    .tos = pc_vxlan_ecn(way->traffic),
 	    .tot_len = bpf_htons(length),
 	    .id = bpf_get_prandom_u32(),
 	    .ttl = PC_OUTER_HOPS,
@@ -89,7 +90,7 @@ static __always_inline int pc_xdp_wrap6(struct xdp_md *ctx, const struct pc_flow
 					const struct bpf_fib_lookup *fib, __u32 length)
 {
 	struct pc_tuple ends = {.proto = IPPROTO_UDP, .saddr = *way->from, .daddr = *way->to};
-	__u8 traffic = pc_xdp_outer_ecn(way->traffic);
+	__u8 traffic = pc_vxlan_ecn(way->traffic);
 	struct udphdr *udp;
 	struct ipv6hdr *ip;
 	__u16 check;
@@ -129,7 +130,8 @@ static __always_inline int pc_xdp_request(struct xdp_md *ctx, const struct pc_xd
 	const struct pc_vtep *node;
 	int then;
 
-	if (flow->packet.hop_limit <= 1 || !pc_xdp_known(flow, false) || !external)
+	if (flow->packet.hop_limit <= 1 || !pc_xdp_known(flow, false) || !external ||
+	    pc_xdp_has_ipsec(ctx))
 		return XDP_PASS;
 	then = pc_xdp_by_link(ctx, here, flow, external, frame->length);
 	if (then != XDP_ABORTED)
@@ -144,8 +146,8 @@ static __always_inline int pc_xdp_request(struct xdp_md *ctx, const struct pc_xd
 	way.to = &node->vtep;
 	length += (way.family == PC_IPV4 ? PC_OUTER4 : PC_OUTER6) - ETH_HLEN;
 	fib.l4_protocol = IPPROTO_UDP;
-	fib.dport = bpf_htons(PC_VXLAN_PORT);
-	fib.sport = pc_xdp_sender_port(&flow->tuple);
+	fib.dport = bpf_htons(PC_TUNNEL_PORT);
+	fib.sport = pc_vxlan_sender_port(flow);
 	if (!pc_xdp_route(ctx, &fib, way.family, 0, way.to, length))
 		return XDP_PASS;
 	there = pc_xdp_by(ctx, here, fib.ifindex);

@@ -16,6 +16,8 @@ from policyc.runtime.undo import Undo
 NAME = "policyc-vxlan"
 PORT = 8477
 """The UDP port; the nodes' firewalls must accept it from other nodes."""
+COUNTS = "pc_tunnel_count"
+"""Its map of datapath/tunnel_count.h."""
 _PURPOSE = "the tunnel between nodes"
 _OVERHEAD = {4: 50, 6: 70}  # excludes the outer Ethernet header, includes the inner one
 

@@ -42,7 +42,7 @@ class Nodes:
         most = numbers.max_entries  # addresses of the load before count until this one is over
         taken = set(self._there.values())
         free = (number for number in range(1, most) if number not in taken)
-        found = dict.fromkeys(self._own.addresses if self._own else (), 0)
+        found = dict.fromkeys(self.own, 0)
         for node in self._others:
             for address in node.addresses:
                 found[address] = self._there.get(numbers.key_of(address), 0) or next(free, 0)
@@ -58,6 +58,11 @@ class Nodes:
     def by_name(self) -> dict[str, int]:
         """The number of each other node in entries of `pc_backends`, by name."""
         return {each.name: self._numbers[_vtep(each)] for each in self._others}
+
+    @property
+    def own(self) -> Sequence[Address]:
+        """The addresses of this node."""
+        return self._own.addresses if self._own else ()
 
     @property
     def outer_family(self) -> int:
@@ -84,7 +89,7 @@ class Nodes:
         self,
         *,
         tunnel: int,
-        uplinks: Sequence[int],
+        uplinks: Mapping[int, Address | None],
         fast_path: Collection[int],
         outside: Outside,
         marks: int,
@@ -93,6 +98,7 @@ class Nodes:
     ) -> None:
         """Write this node's tunnel device (0: none), paths of external clients, uplinks, routing marks.
 
+        `uplinks` has ifindex -> this node's IPv4 address there, the source of encapsulated packets.
         Packets of pods may take the fast path by the uplinks `fast_path`. A connection that the
         host marks with one of `marks` takes the stack path; with `host_nat`, so does one of an external
         client to a Service.
@@ -102,8 +108,16 @@ class Nodes:
             if len(uplinks) > most:
                 raise InputError(f"{len(uplinks)} uplinks exceed the limit of {most}")
             paths = places(settings.fast_path_uplinks(), fast_path)
-            own = self._own.addresses if self._own else ()
-            value = settings.value_of(tunnel, *_WAYS[outside], uplinks, paths, own, marks, host_nat)
+            value = settings.value_of(
+                tunnel,
+                *_WAYS[outside],
+                [*uplinks],
+                [*uplinks.values()],
+                paths,
+                self.own,
+                marks,
+                host_nat,
+            )
             settings.set(value, undo)
 
     def forget_others(self) -> None:

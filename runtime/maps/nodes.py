@@ -66,6 +66,7 @@ class ExternalSettings(SingleEntry):
         return_path: int,
         by_link: int,
         uplinks: Sequence[int],
+        uplinks_own: Sequence[Address | None],
         fast_path: Sequence[int],
         own: Sequence[Address],
         marks: int,
@@ -73,7 +74,8 @@ class ExternalSettings(SingleEntry):
     ) -> bytes:
         """The value for devices, addresses, routing marks and NAT of this node.
 
-        `tunnel`, `uplinks` and `fast_path` are ifindexes. `own` are addresses of this node: the first of
+        `tunnel`, `uplinks` and `fast_path` are ifindexes. `uplinks_own` are the node's IPv4 addresses at
+        the uplinks. `own` are addresses of this node: the first of
         each family is stored. `marks` has a bit for each mark bit that a routing rule reads.
         """
         first = {address.version: packed(address) for address in reversed(own)}
@@ -82,6 +84,7 @@ class ExternalSettings(SingleEntry):
             return_path=return_path,
             by_link=by_link,
             uplink=uplinks,
+            uplink_own4=[int(each) if each else 0 for each in uplinks_own],
             fast_path_uplink=fast_path,
             own4=first.get(4, bytes(16)),
             own6=first.get(6, bytes(16)),

@@ -19,7 +19,7 @@ from policyc.runtime.attach import (
     xdp,
 )
 from policyc.runtime.attach.xdp import XdpUplink
-from policyc.runtime.devices import reassembly
+from policyc.runtime.devices import reassembly, tunnel
 from policyc.runtime.endpoints import endpoint_maps
 from policyc.runtime.endpoints.double_buffer import TABLES
 from policyc.runtime.endpoints.endpoint_tables import CAPACITY
@@ -115,6 +115,8 @@ class NodeStatus:
     host: LoadedHost | None = None  # the node under host policy
     service_cidrs: tuple[str, ...] = ()  # targets of our routes, for processes outside cgroup
     reassembly: dict[str, int] | None = None  # reassembled fragments; None: no reassembly
+    tunnel: dict[str, int] | None = None
+    """Packets to and from other nodes, and those of them by the VXLAN device; None: no tunnel."""
     services_outside: dict[str, int] = field(default_factory=dict)
     """Addresses and ports of Services with their own return path: "tunnel", "dsr" -> how many."""
     xdp: tuple[XdpUplink, ...] = ()  # where XDP forwards packets to other nodes
@@ -225,6 +227,7 @@ def _status(where: Pins, generation: Generation, word: switch.Word, state: State
         host=generation.host,
         service_cidrs=generation.service_cidrs,
         reassembly=_reassembly(where, generation),
+        tunnel=_tunnel(where, generation),
         services_outside=service_tables.ways_back(where),
         xdp=_xdp(where),
         missing_devices=tuple(each.title for each in generation.endpoints if each.is_missing),
@@ -325,3 +328,12 @@ def _reassembly(where: Pins, generation: Generation) -> dict[str, int] | None:
         return None
     counts = per_cpu_sums(where.map(reassembly.COUNTS))
     return {name: n for name, (n,) in zip(("sent", "back", "over"), counts, strict=True)}
+
+
+def _tunnel(where: Pins, generation: Generation) -> dict[str, int] | None:
+    """Counts of packets: sent and received by the hooks, and by the VXLAN device."""
+    pin = where.map(tunnel.COUNTS)
+    if not pin.exists() or not any(at.role == "tunnel" for at in generation.attachments):
+        return None
+    names = ("sent", "sent_by_device", "received", "received_by_device")
+    return {name: n for name, (n,) in zip(names, per_cpu_sums(pin), strict=True)}

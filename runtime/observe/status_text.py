@@ -38,6 +38,11 @@ def show(status: NodeStatus, console: Console, printable: Callable[[str], str] =
             f"the node is under host policy as {status.host.name}; failsafe ports: "
             f"{status.host.failsafes.describe()}"
         )
+    if status.tunnel is not None:
+        say(
+            "packets between nodes: {sent} encapsulated, {received} decapsulated; by the VXLAN device: "
+            "{sent_by_device} and {received_by_device}".format(**status.tunnel)
+        )
     if status.reassembly is not None:
         say(
             "out-of-order fragments: {sent} sent to reassembly, {back} reassembled, {over} over the "

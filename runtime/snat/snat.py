@@ -95,7 +95,9 @@ class Masquerading:
         self._pins = pins
         self._wanted = wanted
         self._uplinks = uplinks if wanted else {}
-        self._addresses = {name: addresses(at, own) for name, at in self._uplinks.items()}
+        self._addresses = {
+            name: addresses(at, own, "--masquerade") for name, at in self._uplinks.items()
+        }
 
     def note_gaps(self, note: Warn) -> None:
         """Tell about uplinks by which pods cannot leave."""
@@ -145,13 +147,20 @@ class Masquerading:
                 exceptions.delete(key)
 
 
-def addresses(ifindex: int, own: Sequence[Address]) -> dict[int, Address]:
+def listed_addresses(ifindex: int, own: Sequence[Address], purpose: str) -> dict[int, Address]:
+    """Those of `addresses` that are in `own`: other nodes know only them as this node's."""
+    found = addresses(ifindex, own, purpose)
+    return {family: address for family, address in found.items() if address in own}
+
+
+def addresses(ifindex: int, own: Sequence[Address], purpose: str) -> dict[int, Address]:
     """The node's address at a device, by family: preferably one in `own`, then a permanent one.
 
-    If the device has none, as a port of a bridge, it is the first of `own`.
+    If the device has none, as a port of a bridge, it is the first of `own`. `purpose` is what needs it,
+    for errors.
     """
     ranked: dict[int, list[tuple[bool, int, Address]]] = {4: [], 6: []}
-    with rtnetlink.connection("--masquerade") as netlink:
+    with rtnetlink.connection(purpose) as netlink:
         for each in rtnetlink.dump(netlink.get_addr):
             if each["index"] != ifindex or each["scope"] != _EVERYWHERE:
                 continue

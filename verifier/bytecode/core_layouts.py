@@ -108,21 +108,33 @@ class KernelLayouts:
             raise UnmodelledError(f"{relocation}: an element behind the pointer")
         ours, theirs = relocation.type_id, _Field(0, 0, candidate)
         for step in steps:
-            members = self._members(ours, relocation)
-            if step >= len(members):
-                raise ObjectError(f"{relocation} counts past the members of its type")
-            if members[step].name:
-                found = self._named(theirs, members[step].name, set())
-                if found is None:
-                    return None
-                theirs = found
-            ours = members[step].type
+            if self.object.type(self.object.plain(ours)).kind is Kind.ARRAY:
+                ours, _ = self.object.array(ours)
+                found = self._element(theirs, step, relocation)
+            else:
+                member = self._member(ours, step, relocation)
+                ours = member.type
+                found = self._named(theirs, member.name, set()) if member.name else theirs
+            if found is None:
+                return None
+            theirs = found
         return theirs
 
-    def _members(self, ident: int, relocation: CoreRelocation) -> list[Member]:
-        if self.object.type(self.object.plain(ident)).kind not in _STRUCTS:
-            raise UnmodelledError(f"{relocation}: an element of an array")
-        return list(self.object.members(ident))
+    def _member(self, ident: int, step: int, relocation: CoreRelocation) -> Member:
+        members = list(self.object.members(ident))
+        if step >= len(members):
+            raise ObjectError(f"{relocation} counts past the members of its type")
+        return members[step]
+
+    def _element(self, place: _Field, step: int, relocation: CoreRelocation) -> _Field | None:
+        """An element of the kernel's array; None if it is shorter, or no array."""
+        if self.kernel.type(self.kernel.plain(place.type)).kind is not Kind.ARRAY:
+            return None
+        element, count = self.kernel.array(place.type)
+        if not count:
+            raise UnmodelledError(f"{relocation}: an element of an array without a length")
+        at = place.at + 8 * self.kernel.size(element) * step
+        return _Field(at, 0, element) if step < count else None
 
     def _named(self, place: _Field, name: str, tried: set[int]) -> _Field | None:
         ident = self.kernel.plain(place.type)

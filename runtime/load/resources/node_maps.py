@@ -2,6 +2,7 @@
 """Maps about the node and its cluster: failsafe ports, SNAT, the other nodes."""
 
 from policyc.runtime import failsafes, switch
+from policyc.runtime.bundle.address_value import Address
 from policyc.runtime.devices import host_nat, route_mtu, route_rules
 from policyc.runtime.endpoints import forwarding
 from policyc.runtime.errors import InputError
@@ -9,7 +10,7 @@ from policyc.runtime.failsafes import Failsafes
 from policyc.runtime.load.cluster_nodes import Nodes
 from policyc.runtime.load.context import Removal
 from policyc.runtime.load.resources.resource import Resource, Transaction
-from policyc.runtime.snat import reserved_ports
+from policyc.runtime.snat import reserved_ports, snat
 from policyc.runtime.state import Generation
 
 
@@ -107,13 +108,19 @@ class ClusterNodes(Resource):
         fast_path, marks = route_rules.told_of(wide, at.note)
         self.nodes.configure(
             tunnel=next(tunnels, 0),
-            uplinks=list(at.uplinks.values()),
+            uplinks={each: self._own4_at(each) for each in at.uplinks.values()},
             fast_path=fast_path,
             outside=at.request.outside,
             marks=marks,
             host_nat=host_nat.told_of(fast_path, at.note),
             undo=work.undo,
         )
+
+    def _own4_at(self, uplink: int) -> Address | None:
+        """The node's IPv4 address at an uplink; None where the hooks encapsulate nothing."""
+        if not self.nodes.has_others() or self.context.request.forwarding == "stack":
+            return None
+        return snat.listed_addresses(uplink, self.nodes.own, "the tunnel between nodes").get(4)
 
     def sweep(self, generation: Generation) -> None:
         """Nodes that are no more go."""

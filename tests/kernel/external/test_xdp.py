@@ -422,6 +422,7 @@ def test_a_packet_leaves_by_another_uplink_only_if_the_uplink_runs_xdp(talks: Ta
 
 
 REDIRECTED = 7  # TC_ACT_REDIRECT
+ETHERNET = 14
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -431,7 +432,7 @@ def test_frames_with_random_headers_leave_as_tc_would_send_them(
     """Random bytes in the headers: every frame that XDP sends equals the frame that tc makes."""
     uplink, seen = talks
     chance, taken = Random(seed), 0
-    inside_at = 50 if outer == 4 else 70
+    inside_at = 0 if outer == 4 else 70  # by the VXLAN device: its headers are still missing
     for each in seen.values():
         for _ in range(1000):
             frame = bytearray(each.request)
@@ -443,5 +444,9 @@ def test_frames_with_random_headers_leave_as_tc_would_send_them(
                 assert (verdict, found) == (PASS, bytes(frame))
                 continue
             taken += 1
-            assert uplink.by_tc(bytes(frame)) == (REDIRECTED, found[inside_at:]), frame.hex()
+            verdict, sent = uplink.by_tc(bytes(frame))
+            assert verdict == REDIRECTED, frame.hex()
+            if outer == 4:  # the redirect is what writes the MACs
+                sent, found = (without_choice(each)[ETHERNET:] for each in (sent, found))
+            assert sent == found[inside_at:], frame.hex()
     assert taken > 400

@@ -5,24 +5,17 @@ Real packets, and counts of packets that the stack of that node forwarded.
 """
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from policyc.runtime.attach import xdp
-from policyc.runtime.devices.uplinks import Outside
 from policyc.runtime.snat.snat import Masquerade
 from tests.kernel.support.arrival import SILENCE
+from tests.kernel.support.external_paths import CASES, Case, Talk, lab, loaded
 from tests.kernel.support.external_wire import (
     BULK,
-    NODE_PORT,
-    PORT,
     TARGET,
     TCP,
-    UDP,
     accepted,
     bundle,
     exchange,
@@ -31,105 +24,20 @@ from tests.kernel.support.external_wire import (
     services,
     to_node_port,
 )
-from tests.kernel.support.linked_nodes import OwnLink, SameLink
-from tests.kernel.support.two_nodes import EXTERNAL, NODES, UPLINK, TwoNodes, address
+from tests.kernel.support.two_nodes import NODES, UPLINK, TwoNodes, address
 
-__all__ = ["bundle"]
+__all__ = ["bundle", "lab"]
 
 pytestmark = pytest.mark.kernel
 N = 50
-QUESTION = b"question" * 30
-"""More bytes than the kernel checks at once."""
 A_WHILE = 2.5
 """Seconds in which the path is looked up again, whatever the kernel's tick."""
 
 
-class Case(NamedTuple):
-    """How the client's packets reach the endpoint, and its replies the client."""
-
-    lab: type[TwoNodes]
-    endpoint: str
-    to: str
-    """A node, by its node port, or the external IP."""
-    outside: Outside
-    xdp_mode: xdp.Mode | None = None
-    outer: Sequence[int] = (4, 6)
-    """The families of the nodes' addresses; the tunnel has the first one."""
-
-    @property
-    def node(self) -> str:
-        return self.endpoint[-1]
-
-    def target(self, family: int) -> tuple[str, int]:
-        return (address(self.to, family), NODE_PORT) if self.to else (EXTERNAL[family], PORT)
-
-
-CASES = {
-    "node port": Case(TwoNodes, "pod-a", "a", "tunnel"),
-    "external IP": Case(TwoNodes, "pod-a", "", "tunnel"),
-    "by the tunnel both ways": Case(TwoNodes, "pod-b", "a", "tunnel"),
-    "by the tunnel, with DSR": Case(TwoNodes, "pod-b", "", "dsr-vxlan"),
-    "by the tunnel, with XDP": Case(TwoNodes, "pod-b", "a", "tunnel", "generic"),
-    "by a tunnel over IPv6": Case(TwoNodes, "pod-b", "", "dsr-vxlan", outer=(6,)),
-    "by the link": Case(SameLink, "pod-b", "a", "dsr"),
-    "by another link": Case(OwnLink, "pod-b", "a", "dsr-l2"),
-}
 FORWARDED = {name: CASES[name] for name in ("by the tunnel both ways", "by another link")}
 SOME = {name: CASES[name] for name in ("external IP", "by the tunnel both ways", "by the link")}
 cases = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 own_node = pytest.mark.parametrize("case", [CASES["node port"]], ids=["node port"])
-
-
-@pytest.fixture
-def lab(case: Case, loads: None, tmp_path: Path) -> Iterator[TwoNodes]:
-    """Nothing is loaded yet. The router takes replies from either node."""
-    with ExitStack() as owned:
-        made = case.lab(tmp_path, owned)
-        made.check_no_paths("router")
-        yield made
-        for node in made.loaded:
-            made.unload(node)
-
-
-def loaded(lab: TwoNodes, case: Case, bundle: Path, masquerade: Masquerade | None = None) -> None:
-    """Both nodes, with the endpoint."""
-    for node in NODES:
-        found = services(case.endpoint)
-        lab.load(
-            node,
-            bundle,
-            found,
-            case.outside,
-            case.outer,
-            xdp_mode=case.xdp_mode,
-            masquerade=masquerade,
-        )
-
-
-class Talk:
-    """A client's datagrams to the Service, and the replies."""
-
-    def __init__(self, lab: TwoNodes, case: Case, family: int, client: str = "client1"):
-        self.lab, self.node, self.family = lab, case.node, family
-        self.server = lab.server(case.endpoint, family, UDP, TARGET)
-        self.client = lab.open_socket(client, family, UDP)
-        self.client.connect(case.target(family))
-        self.peer = address(client, family)
-
-    def ask(self, n: int = 1, reply: bytes = b"answer") -> None:
-        """All are answered, and the endpoint sees the client's own address."""
-        for _ in range(n):
-            self.client.send(QUESTION)
-            data, peer = self.server.recvfrom(1000)
-            assert (data, peer[0]) == (QUESTION, self.peer)
-            self.server.sendto(reply, peer)
-            assert self.client.recv(len(reply) + 1) == reply
-
-    def routed(self, n: int = N) -> int:
-        """How many packets of so many questions and answers the stack forwards."""
-        before = self.lab.routed(self.node, self.family)
-        self.ask(n)
-        return self.lab.routed(self.node, self.family) - before
 
 
 @cases
@@ -140,9 +48,9 @@ def test_known_datagrams_bypass_the_stack_in_both_directions(
     loaded(lab, case, bundle)
     talk = Talk(lab, case, family)
     assert talk.routed(4) >= 2, "the first packets go by the stack"
-    assert talk.routed() == 0
+    assert talk.routed(N) == 0
     time.sleep(A_WHILE)
-    assert talk.routed() == 0, "the path is looked up again"
+    assert talk.routed(N) == 0, "the path is looked up again"
     assert lab.bad_checksums() == 0 and not lab.drops()
 
 
@@ -207,7 +115,7 @@ def test_with_forwarding_by_the_stack_every_packet_takes_it(
     lab.load("a", bundle, services("pod-a"), forward="stack")
     talk = Talk(lab, case, family)
     talk.ask(4)
-    assert talk.routed() == 2 * N
+    assert talk.routed(N) == 2 * N
 
 
 @own_node
@@ -219,7 +127,7 @@ def test_a_load_keeps_connections_on_the_fast_path(
     talk = Talk(lab, case, family)
     talk.ask(4)
     loaded(lab, case, bundle)
-    assert talk.routed() <= 2, "only the packets that are decided again take the stack path"
+    assert talk.routed(N) <= 2, "only the packets that are decided again take the stack path"
 
 
 @own_node
@@ -230,7 +138,7 @@ def test_with_snat_of_pods_it_is_the_same(
     loaded(lab, case, bundle, masquerade=Masquerade(range(50000, 51000)))
     talk = Talk(lab, case, family)
     talk.ask(4)
-    assert talk.routed() == 0
+    assert talk.routed(N) == 0
 
 
 @pytest.mark.parametrize("case", SOME.values(), ids=SOME.keys())
@@ -267,7 +175,7 @@ def test_replies_by_another_uplink_put_both_directions_on_the_stack_path(
     lab.load("a", bundle, services("pod-a"))
     talk = Talk(lab, case, family)
     talk.ask(4)
-    assert talk.routed() == 0
+    assert talk.routed(N) == 0
     gateway = address("a", family)[:-1] + "1"
     mac = lab.at["router"].network.mac("to-a1")
     network = lab.at["a"].network
@@ -278,7 +186,7 @@ def test_replies_by_another_uplink_put_both_directions_on_the_stack_path(
     time.sleep(A_WHILE)
     talk.ask(reply=bytes(size))
     talk.ask(4)
-    assert talk.routed() == 2 * N
+    assert talk.routed(N) == 2 * N
 
 
 @pytest.mark.parametrize("case", FORWARDED.values(), ids=FORWARDED.keys())
@@ -289,11 +197,11 @@ def test_a_load_without_the_fast_path_at_uplinks_puts_both_directions_on_the_sta
     loaded(lab, case, bundle)
     talk = Talk(lab, case, family)
     talk.ask(4)
-    assert talk.routed() == 0
+    assert talk.routed(N) == 0
     lab.run(case.node, "ip", "rule", "add", "tos", "0x10", "lookup", "main")
     loaded(lab, case, bundle)
     talk.ask(4)
-    assert talk.routed() == 2 * N
+    assert talk.routed(N) == 2 * N
 
 
 @pytest.mark.both_families
@@ -311,7 +219,7 @@ def test_where_the_host_translates_packets_that_leave_all_take_the_stack_path(
     assert [note for note in lab.notes if "NAT rules for packets that leave" in note]
     talk = Talk(lab, case, family)
     talk.ask(4)
-    assert talk.routed() == 2 * N
+    assert talk.routed(N) == 2 * N
 
 
 @own_node
@@ -327,4 +235,4 @@ def test_a_chain_without_rules_translates_nothing(
     assert not lab.notes
     talk = Talk(lab, case, family)
     talk.ask(4)
-    assert talk.routed() == 0
+    assert talk.routed(N) == 0

@@ -12,7 +12,9 @@ struct sk_buff___test {
 	__u8 ip_summed : 2;
 	__u32 len;
 	int skb_iif;
+	char cb[100]; /* the kernel's is shorter */
 	int not_there;
+	int truesize[2]; /* the kernel's is no array */
 } __attribute__((preserve_access_index));
 
 struct not_there___test {
@@ -32,6 +34,11 @@ FIELD(offset_of_data, data, BPF_FIELD_BYTE_OFFSET)
 FIELD(offset_of_csum_start, csum_start, BPF_FIELD_BYTE_OFFSET)
 FIELD(offset_of_ip_summed, ip_summed, BPF_FIELD_BYTE_OFFSET)
 FIELD(offset_of_len, len, BPF_FIELD_BYTE_OFFSET)
+FIELD(offset_of_an_element, cb[5], BPF_FIELD_BYTE_OFFSET)
+FIELD(size_of_an_element, cb[5], BPF_FIELD_BYTE_SIZE)
+FIELD(exists_element, cb[5], BPF_FIELD_EXISTS)
+FIELD(exists_element_not, cb[99], BPF_FIELD_EXISTS)
+FIELD(exists_array_not, truesize[1], BPF_FIELD_EXISTS)
 FIELD(size_of_data, data, BPF_FIELD_BYTE_SIZE)
 FIELD(size_of_csum_offset, csum_offset, BPF_FIELD_BYTE_SIZE)
 FIELD(size_of_ip_summed, ip_summed, BPF_FIELD_BYTE_SIZE)

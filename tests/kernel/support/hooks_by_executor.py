@@ -6,26 +6,27 @@ time and the random numbers of a run are read from what the kernel has written.
 """
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.per_cpu import possible_cpus
-from policyc.verifier.bytecode.btf import read_btf
+from policyc.verifier.bytecode.btf import Btf, Kind, read_btf
 from policyc.verifier.bytecode.concrete import Around, Ended, go_on, resume, run
 from policyc.verifier.bytecode.core_layouts import KernelLayouts
 from policyc.verifier.bytecode.definitions import MapDefinition, MapKind
 from policyc.verifier.bytecode.errors import UnmodelledError
 from policyc.verifier.bytecode.machine import TailCall
 from policyc.verifier.bytecode.maps import Map, empty_map, has_model
-from policyc.verifier.bytecode.memory import Bytes
+from policyc.verifier.bytecode.memory import Bytes, Memory
 from policyc.verifier.bytecode.object import BpfObject, read_object
 from policyc.verifier.bytecode.oracle import Answer, Oracle
-from policyc.verifier.bytecode.pointers import KernelObject, Pointer
+from policyc.verifier.bytecode.pointers import KernelObject, Pointer, Region, Value
 from policyc.verifier.bytecode.program import Program, link_program
 from policyc.verifier.bytecode.state import State
+from policyc.verifier.bytecode.values import Bits
 from tests.kernel.support import helpers_by_hand as by_hand
 from tests.kernel.support.map_content import is_zero
 from tests.kernel.support.node_under_test import (
@@ -43,11 +44,53 @@ ALL_HOOKS = (*POD_HOOKS, "pc_from_uplink", "pc_to_uplink", "pc_from_tunnel")
 ARRAYS = (MapKind.ARRAY, MapKind.PERCPU_ARRAY)
 SMALL = 2048
 """Elements of an array that is read after each frame."""
-SK_BUFF = KernelObject("sk_buff")
+SK_BUFF, NET_DEVICE, NET = map(KernelObject, ("sk_buff", "net_device", "net"))
+
+
+class KernelStruct(Bytes):
+    """A struct of the kernel: zeros, but for one pointer."""
+
+    def __init__(self, at: int = -1, to: Pointer | None = None) -> None:
+        super().__init__(bytes(1 << 14), is_read_only=True)
+        self._at, self._to = at, to
+
+    def load(self, offset: Bits, size: int) -> Value:
+        found = super().load(offset, size)
+        return self._to if self._to and offset == self._at else found
+
+
+def offset_of(kernel: Btf, ident: int, name: str) -> int | None:
+    """In bytes, also in members without a name; None: it has no such member."""
+    for each in kernel.members(ident):
+        if each.name == name:
+            return each.bit_offset // 8
+        if not each.name:
+            found = offset_of(kernel, each.type, name)
+            if found is not None:
+                return each.bit_offset // 8 + found
+    return None
+
+
+@cache
+def packet_in_memory() -> Mapping[Region, Memory]:
+    """No checksum is left to a device, and the namespace has no IPsec policies."""
+    kernel = read_btf(Path("/sys/kernel/btf/vmlinux").read_bytes())
+
+    def struct(name: str, member: str, to: KernelObject) -> KernelStruct:
+        (ident,) = kernel.all_named(Kind.STRUCT, name)
+        at = offset_of(kernel, ident, member)
+        assert at is not None
+        return KernelStruct(at, Pointer(to))
+
+    return {
+        SK_BUFF: struct("sk_buff", "dev", NET_DEVICE),
+        NET_DEVICE: struct("net_device", "nd_net", NET),
+        NET: KernelStruct(),
+    }
 
 
 class OfTheKernel(Oracle):
-    """Time and chance as the kernel had them. Of its sk_buff: no checksum is left to a device."""
+    """Time and chance as the kernel had them."""
 
     def __init__(self, ticks: int, drawn: int, ifindex: int) -> None:
         self._ticks, self._drawn, self._ifindex = ticks, drawn, ifindex
@@ -61,9 +104,7 @@ class OfTheKernel(Oracle):
             case "SK_LOOKUP_TCP" | "SKC_LOOKUP_TCP":
                 return Answer(0)  # nothing in the node's namespace has a socket
             case "bpf_cast_to_kern_ctx":
-                return Answer(
-                    Pointer(SK_BUFF), memory={SK_BUFF: Bytes(bytes(512), is_read_only=True)}
-                )
+                return Answer(Pointer(SK_BUFF), memory=packet_in_memory())
             case "L3_CSUM_REPLACE" | "L4_CSUM_REPLACE":
                 return by_hand.replace_checksum(state, is_l4=name.startswith("L4"))
             case "CSUM_DIFF":

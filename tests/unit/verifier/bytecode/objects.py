@@ -60,8 +60,10 @@ TCP_SIZES = {
     ("tcp_sock", "0:0:1"): 8,
     ("sk_buff___stamped", "0:0"): 4,
     ("sk_buff___stamped", "0:1"): 2,
+    **{("netns_xfrm___pc", f"0:0:{at}"): 4 for at in range(3)},
+    **{("netns_xfrm___pc", f"0:1:{at}"): 1 for at in range(3)},
 }
-"""Of what the bypass reads of sockets, and PREROUTING of packets."""
+"""Of what the bypass reads of sockets, PREROUTING of packets, and the hooks of IPsec policies."""
 
 
 class SomeKernel:
