@@ -6,12 +6,12 @@ runs on each message of such a socket. A socket keeps the program that the map h
 and a program keeps its maps. So both go on after an unload, until the word says otherwise.
 """
 
-import struct
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Literal
 
 from policyc.runtime.attach import slaves
+from policyc.runtime.attach.program_slot import ProgramSlot
 from policyc.runtime.bundle.bundle import BYPASS_OBJECT, Bundle
 from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.kernel import bpf_syscall
@@ -27,13 +27,12 @@ ADDING, MESSAGES = "pc_bypass_add", "pc_bypass_msg"
 """The program that adds sockets, and the one that runs on messages."""
 DENIED = "pc_bypass_deny"
 """The program of the policy's object that decides a connection again, for the loader."""
-SLOT = "pc_bypass_slot"
+SLOT = ProgramSlot("pc_bypass_slot")
 """The map by which hooks call the first one."""
 SK_MSG_VERDICT = 7
 """Of enum bpf_attach_type: how the second one is attached to its map."""
 _NOTING = "log", "limit", "notes"
 """Fields of a rule whose connections stay with the stack."""
-_FIRST = bytes(4)
 
 
 def require(bundle: Bundle) -> None:
@@ -61,36 +60,12 @@ def attach(pins: Pins, loaded: Object, undo: Undo, held: ExitStack) -> None:
         for ident in bpf_syscall.prog_query_map(sockets.fd, SK_MSG_VERDICT):
             undo.by(_run_on_messages, pins, held.enter_context(bpf_syscall.prog_by_id(ident)))
     _run_on_messages(pins, loaded.program_fd(MESSAGES))
-    if before := slot(pins):
-        undo.by(_fill, pins, held.enter_context(bpf_syscall.prog_by_id(before)))
-    else:
-        undo.by(detach, pins)
-    _fill(pins, loaded.program_fd(ADDING))
+    SLOT.replace(pins, loaded.program_fd(ADDING), undo, held)
 
 
 def _run_on_messages(pins: Pins, program: int) -> None:
     with BypassSockets(pins) as sockets:
         bpf_syscall.prog_attach_map(program, sockets.fd, SK_MSG_VERDICT)
-
-
-def slot(pins: Pins) -> int:
-    """The id of the program in the slot; 0: none."""
-    if not pins.map(SLOT).exists():
-        return 0
-    with bpf_syscall.obj_get(pins.map(SLOT)) as fd:
-        return int.from_bytes(bpf_syscall.map_lookup(fd, _FIRST, 4) or bytes(4), "little")
-
-
-def detach(pins: Pins) -> None:
-    """No connection is added any more."""
-    if pins.map(SLOT).exists():
-        with bpf_syscall.obj_get(pins.map(SLOT)) as fd:
-            bpf_syscall.map_delete(fd, _FIRST)
-
-
-def _fill(pins: Pins, program: int) -> None:
-    with bpf_syscall.obj_get(pins.map(SLOT)) as fd:
-        bpf_syscall.map_update(fd, _FIRST, struct.pack("=I", program))
 
 
 def devices_of(generation: Generation) -> list[int]:

@@ -79,8 +79,8 @@ static __always_inline bool pc_out_is_right(struct __sk_buff *skb, const struct 
 }
 
 /* Sends by the kernel's neighbour lookup, which keeps the neighbour in its table. to_uplink learns
- * from this packet, too. If the path has changed, or the node now has IPsec policies, the packet
- * takes the stack path again. Verified once, on its own, like the next function.
+ * from this packet, too. If the path has changed, the packet takes the stack path again. Verified
+ * once, on its own, like the next function.
  */
 __noinline int pc_out_again(struct __sk_buff *skb, struct pc_flow *flow, struct pc_ct *ct)
 {
@@ -93,7 +93,7 @@ __noinline int pc_out_again(struct __sk_buff *skb, struct pc_flow *flow, struct 
 		return 0;
 	device = pc_out_device(ct);
 	bpf_check_mtu(skb, device, &mtu, 0, 0);
-	if (!device || pc_has_ipsec(skb) || !pc_out_is_right(skb, flow, &fib, device)) {
+	if (!device || !pc_out_is_right(skb, flow, &fib, device)) {
 		ct->out = 0;
 		return 0;
 	}
@@ -127,7 +127,8 @@ __noinline int pc_out(struct __sk_buff *skb, struct pc_flow *flow, struct pc_ct 
 	const struct pc_ct_end *to;
 	__u32 device, mtu = 0;
 
-	if (!flow || !ct || skb->pkt_type != PACKET_HOST || skb->mark || !pc_is_plain(flow))
+	if (!flow || !ct || skb->pkt_type != PACKET_HOST || skb->mark || !pc_is_plain(flow) ||
+	    pc_has_ipsec(skb))
 		return 0; /* an earlier program has marked it for the stack */
 	to = is_reply ? &ct->src : &ct->dst;
 	device = pc_out_device(ct);

@@ -165,10 +165,10 @@ static __always_inline int pc_from_uplink_ip(struct __sk_buff *skb, struct pc_fl
 	__u32 state = pc_generation(flow);
 	int then = PC_PASS;
 
-	if (pc_is_to_tunnel(flow) &&
+	if (flow->client == PC_CLIENT_EXTERNAL && pc_is_to_tunnel(flow) &&
 	    (state & (PC_STATE_SERVICES | PC_STATE_HOSTS)) == PC_STATE_SERVICES)
 		then = pc_unwrap(skb, flow);
-	if (then || flow->action.forward_to)
+	if (then)
 		return then;
 	if (flow->packet.fragment == PC_FRAG_FIRST && flow->client == PC_CLIENT_EXTERNAL)
 		then = pc_external_first(skb, flow, state);

@@ -116,10 +116,10 @@ int pc_from_uplink(struct __sk_buff *skb)
 	step = pc_from_uplink_frame(skb, flow);
 	if (!step && flow->action.node && flow->client == PC_CLIENT_EXTERNAL)
 		return pc_forward_to_node(skb, flow, PC_VNI_REQUEST);
-	if (!step && flow->action.forward_to & PC_REDIRECTED)
-		return TC_ACT_REDIRECT;
 	if (!step && flow->action.forward_to)
 		return bpf_redirect_peer(flow->action.forward_to, 0);
+	if (step == PC_STEP_TUNNEL)
+		return pc_go_on_from_tunnel(skb, flow);
 	if (step == PC_STEP_ROUTE_BACK)
 		return pc_route_back(skb, flow, false);
 	if (step == PC_STEP_OTHER_UPLINK) {

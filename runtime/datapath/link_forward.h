@@ -17,11 +17,12 @@
 /* Whether the packet may go by the link at all. Fragments go by the tunnel: later ones have no
  * port. Of the addresses of a Service, only a node port names the node that forwards.
  */
-static __always_inline bool pc_may_go_by_link(const struct pc_flow *flow,
+static __always_inline bool pc_may_go_by_link(const struct __sk_buff *skb,
+					      const struct pc_flow *flow,
 					      const struct pc_external *external)
 {
 	return external->by_link && !flow->packet.fragment && flow->may_link &&
-	       pc_is_own_node(flow->tuple.family, &flow->tuple.daddr);
+	       !pc_has_ipsec(skb) && pc_is_own_node(flow->tuple.family, &flow->tuple.daddr);
 }
 
 /* The uplink by which the node is on the same link, with the MACs of both; 0: none. */
@@ -109,7 +110,7 @@ __noinline int pc_to_node_by_link(struct __sk_buff *skb, struct pc_flow *flow)
 	__u32 device;
 	int reason;
 
-	if (!flow || !external || !pc_may_go_by_link(flow, external))
+	if (!flow || !external || !pc_may_go_by_link(skb, flow, external))
 		return PC_PASS;
 	node = pc_node_of(flow->action.node);
 	if (!node)
@@ -120,7 +121,7 @@ __noinline int pc_to_node_by_link(struct __sk_buff *skb, struct pc_flow *flow)
 	reason = pc_by_known_link(skb, flow, external, ct);
 	if (reason || flow->action.forward_to)
 		return reason;
-	device = pc_has_ipsec(skb) ? 0 : pc_link_to(skb, &fib, external, node);
+	device = pc_link_to(skb, &fib, external, node);
 	if (!device || (external->by_link == PC_LINK_SAME_DEVICE && device != skb->ifindex))
 		return PC_PASS;
 	if (pc_mac_eq(fib.dmac, flow->packet.smac)) {

@@ -17,6 +17,7 @@ enum pc_step {
 	PC_STEP_REJECT = -PC_DROP_NO_BACKEND,      /* service_reject.h: a reset, or an ICMP error */
 	PC_STEP_TELL_SIZE = -PC_DROP_TOO_BIG,     /* service_reject.h: an ICMP error with the MTU */
 	PC_STEP_OTHER_UPLINK = -PC_DROP_NO_ROUTE, /* link_forward.h: it comes in by that one */
+	PC_STEP_TUNNEL = -PC_DROP_NOT_A_NODE, /* tunnel_unwrap.h: it goes on as from the tunnel */
 	/* For the next stage of the same hook. */
 	PC_STEP_NEW = -PC_DROP_REASONS - 1,    /* no usable entry: the packet opens a connection */
 	PC_STEP_DECIDE = -PC_DROP_REASONS - 2, /* the policy program decides */

@@ -102,7 +102,9 @@ __noinline int pc_into_tunnel(struct __sk_buff *skb, struct pc_flow *flow, __u32
 	return PC_PASS;
 }
 
-/* The sender of a packet whose outer headers the uplink's hook has removed, or 0. */
+/* The sender of a packet whose outer headers the uplink's hook has removed, or 0. At the VXLAN
+ * device only a packet without a tunnel key can be such a packet.
+ */
 static __always_inline __u32 pc_unwrapped_sender(struct __sk_buff *skb, __u32 *network)
 {
 	__u32 mark = skb->mark;
@@ -120,11 +122,15 @@ static __always_inline __u32 pc_unwrapped_sender(struct __sk_buff *skb, __u32 *n
  */
 static __always_inline __u32 pc_tunnel_sender(struct __sk_buff *skb, __u32 *network)
 {
+	const struct pc_external *external = pc_external_now();
 	struct bpf_tunnel_key key = {};
 	struct pc_addr6 from = {};
 	const __u32 *number;
 	__u8 family = PC_IPV4;
 
+	if (external &&
+	    skb->ifindex != external->tunnel) /* the uplink's hook has called this one */
+		return pc_unwrapped_sender(skb, network);
 	if (!bpf_skb_get_tunnel_key(skb, &key, PC_TUNNEL_KEY, 0)) {
 		from.word[0] = bpf_htonl(key.remote_ipv4);
 	} else if (!bpf_skb_get_tunnel_key(skb, &key, PC_TUNNEL_KEY, BPF_F_TUNINFO_IPV6)) {

@@ -1,12 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* tunnel_unwrap.h - removes the outer headers of a packet that another node forwarded. The packet
  * goes to the VXLAN device's hook (from_tunnel.h), and not through the IP stack to that device.
- * Gives pc_unwrap(). Why: docs/decisions/0059-own-encapsulation.md
+ * Gives pc_unwrap(), pc_go_on_from_tunnel(). Why: docs/decisions/0059-own-encapsulation.md
  */
 #pragma once
 #include "device_to.h"
+#include "tunnel_cpu.h"
 #include "tunnel_wrap.h"
 #include <linux/if_packet.h>
+
+/* 0 -> pc_from_tunnel. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} pc_tunnel_slot SEC(".maps");
 
 /* Whether the path back to the sender is by this device: the check of a strict reverse path filter.
  * Other packets are left to the node's own filter.
@@ -19,15 +29,16 @@ static __always_inline bool pc_unwrap_is_back(struct __sk_buff *skb, const struc
 	return pc_fib_device(&fib, found) == skb->ifindex;
 }
 
-/* Whether the outer headers are as another node's hook or device writes them: without a checksum,
- * without bytes behind the packet, and with ECN bits that leave the inner ones as they are.
+/* Whether the outer headers are as another node's hook or device writes them: without a checksum of
+ * UDP, without bytes behind the packet, and with ECN bits that leave the inner ones as they are.
  */
 static __always_inline bool pc_unwrap_is_ours(struct __sk_buff *skb, const struct pc_flow *flow,
 					      const struct pc_wrapped *head)
 {
 	__u8 ecn = head->ip.tos & PC_ECN;
 
-	return !head->udp.check && flow->packet.ip_end == skb->len &&
+	return pc_outer_ip4_sum(&head->ip) == 0xffff && !head->udp.check &&
+	       flow->packet.ip_end == skb->len &&
 	       bpf_ntohs(head->udp.len) == skb->len - flow->packet.l4 &&
 	       (!ecn || ecn == pc_vxlan_ecn(pc_traffic_at(skb, sizeof(*head))));
 }
@@ -49,19 +60,16 @@ static __always_inline __u32 pc_unwrap_mark(struct __sk_buff *skb, const struct 
 	return 0;
 }
 
-/* Sets forward_to if the packet goes so; otherwise it is unchanged, and goes through the IP stack
- * to the VXLAN device. That path also reassembles, applies congestion marks, and clears the offsets
- * of the inner packet.
- */
-__noinline int pc_unwrap(struct __sk_buff *skb, struct pc_flow *flow)
+/* PC_STEP_TUNNEL if the outer headers were removed; otherwise the packet is unchanged. */
+static __always_inline int pc_unwrap_now(struct __sk_buff *skb, struct pc_flow *flow,
+					 const struct pc_external *external)
 {
-	const struct pc_external *external = pc_external_now();
 	struct pc_wrapped head;
 	__u32 mark;
 
-	if (!flow || !external || !external->tunnel || skb->pkt_type != PACKET_HOST ||
-	    flow->packet.fragment || skb->gso_size || pc_has_inner(skb) ||
-	    flow->tuple.family != PC_IPV4 || flow->packet.l4 != ETH_HLEN + sizeof(struct iphdr))
+	if (skb->pkt_type != PACKET_HOST || flow->packet.fragment || skb->gso_size ||
+	    pc_has_inner(skb) || flow->tuple.family != PC_IPV4 ||
+	    flow->packet.l4 != ETH_HLEN + sizeof(struct iphdr))
 		return PC_PASS;
 	mark = pc_unwrap_mark(skb, flow, &head);
 	if (!mark || !pc_wrap_source(external, skb->ifindex) || pc_has_ipsec(skb) ||
@@ -71,7 +79,39 @@ __noinline int pc_unwrap(struct __sk_buff *skb, struct pc_flow *flow)
 	if (bpf_skb_store_bytes(skb, 0, &head.inner, sizeof(head.inner), 0))
 		return PC_DROP_MALFORMED;
 	skb->mark = mark;
-	flow->action.forward_to = external->tunnel | PC_REDIRECTED;
-	bpf_redirect(external->tunnel, BPF_F_INGRESS);
-	return PC_PASS;
+	flow->packet.ethertype = bpf_ntohs(head.inner.h_proto);
+	flow->action.forward_to = external->tunnel;
+	return PC_STEP_TUNNEL;
+}
+
+/* PC_STEP_TUNNEL, or the packet goes through the IP stack to the VXLAN device. That path also
+ * reassembles, applies congestion marks, and clears the offsets of the inner packet. A packet may
+ * wait there. So for a moment later ones follow it: none may overtake it.
+ */
+__noinline int pc_unwrap(struct __sk_buff *skb, struct pc_flow *flow)
+{
+	const struct pc_external *external = pc_external_now();
+	int step;
+
+	if (!flow || !external || !external->tunnel)
+		return PC_PASS;
+	if (!skb->gso_size && pc_left_one_now(flow))
+		return PC_PASS;
+	step = pc_unwrap_now(skb, flow, external);
+	if (!step)
+		pc_leaves_one(flow);
+	return step;
+}
+
+/* The hook's return value for such a packet. The VXLAN device's hook is called at once; the device
+ * itself gets the packet while that program is being replaced. It also gets inner IPv6: the kernel
+ * still takes the packet for IPv4, and only a device changes that.
+ */
+static __always_inline int pc_go_on_from_tunnel(struct __sk_buff *skb, const struct pc_flow *flow)
+{
+	__u32 device = flow->action.forward_to;
+
+	if (flow->packet.ethertype == ETH_P_IP)
+		bpf_tail_call(skb, &pc_tunnel_slot, 0);
+	return bpf_redirect(device, BPF_F_INGRESS);
 }

@@ -8,6 +8,7 @@
 #include "generation.h"
 #include "ipsec.h"
 #include "offload.h"
+#include "tunnel_cpu.h"
 #include "vxlan.h"
 
 /* With offsets of the inner packet, as devices need them that finish its checksum or its segments.
@@ -80,8 +81,9 @@ static __always_inline __u8 pc_traffic_at(struct __sk_buff *skb, __u32 at)
 	return first[0] >> 4 == 4 ? first[1] : (__u8)(first[0] << 4 | first[1] >> 4);
 }
 
-/* The outer IP header; routers may fragment the packet, so it has an id. */
-static __always_inline struct iphdr pc_wrap_ip(const struct pc_vtep *node, __be32 source,
+/* The outer IP header. */
+static __always_inline struct iphdr pc_wrap_ip(const struct __sk_buff *skb,
+					       const struct pc_vtep *node, __be32 source,
 					       __u32 length, __u8 traffic)
 {
 	struct iphdr ip = {
@@ -89,16 +91,14 @@ static __always_inline struct iphdr pc_wrap_ip(const struct pc_vtep *node, __be3
 	    .ihl = sizeof(ip) / 4,
 	    .tos = pc_vxlan_ecn(traffic),
 	    .tot_len = bpf_htons(length),
-	    .id = bpf_get_prandom_u32(),
+	    .id = bpf_htons(pc_tunnel_id(skb->gso_segs)),
 	    .ttl = PC_OUTER_HOPS,
 	    .protocol = IPPROTO_UDP,
 	    .saddr = source,
 	    .daddr = node->vtep.word[0],
 	};
-	__u64 sum = bpf_csum_diff(0, 0, (__be32 *)&ip, sizeof(ip), 0);
 
-	sum = (sum & 0xffff) + (sum >> 16 & 0xffff);
-	ip.check = ~(sum + (sum >> 16));
+	ip.check = ~pc_outer_ip4_sum(&ip);
 	return ip;
 }
 
@@ -137,7 +137,7 @@ __noinline int pc_wrap(struct __sk_buff *skb, struct pc_flow *flow, __u32 networ
 	__be32 source;
 
 	if (!flow || !external || !pc_wrap_is_on(external) || pc_node_has_policy() ||
-	    pc_has_ipsec(skb) || length > PC_WRAP_LARGEST ||
+	    skb->mark & external->marks || pc_has_ipsec(skb) || length > PC_WRAP_LARGEST ||
 	    bpf_check_mtu(skb, external->tunnel, &mtu, 0, BPF_MTU_CHK_SEGS) !=
 		BPF_MTU_CHK_RET_SUCCESS)
 		return PC_PASS;
@@ -151,7 +151,7 @@ __noinline int pc_wrap(struct __sk_buff *skb, struct pc_flow *flow, __u32 networ
 	if (!source || bpf_skb_load_bytes(skb, 0, &head.inner, sizeof(head.inner)))
 		return PC_PASS;
 	head.outer.h_proto = bpf_htons(ETH_P_IP); /* the kernel writes the MACs */
-	head.ip = pc_wrap_ip(node, source, length, pc_traffic_at(skb, ETH_HLEN));
+	head.ip = pc_wrap_ip(skb, node, source, length, pc_traffic_at(skb, ETH_HLEN));
 	head.udp.source = fib.sport;
 	head.udp.dest = bpf_htons(PC_TUNNEL_PORT);
 	head.udp.len = bpf_htons(length - sizeof(head.ip));
@@ -164,7 +164,7 @@ __noinline int pc_wrap(struct __sk_buff *skb, struct pc_flow *flow, __u32 networ
 		return PC_PASS;
 	if (!pc_wrap_store(skb, &head))
 		return PC_DROP_MALFORMED;
-	skb->mark = PC_ROUTED_MARK;
+	skb->mark = skb->ingress_ifindex ? PC_ROUTED_MARK : 0; /* as pc_was_routed() reads it */
 	flow->action.forward_to = fib.ifindex | PC_REDIRECTED;
 	bpf_redirect_neigh(fib.ifindex, &next, sizeof(next), 0);
 	return PC_PASS;

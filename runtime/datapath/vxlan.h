@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* vxlan.h - fields of the outer headers of a packet that one node forwards to another (RFC 7348).
- * Gives struct pc_vxlan, pc_vxlan_sender_port(), pc_vxlan_ecn().
+ * Gives struct pc_vxlan, pc_vxlan_sender_port(), pc_vxlan_ecn(), pc_outer_ip4_sum().
  */
 #pragma once
 #include "flow.h"
@@ -42,4 +42,18 @@ static __always_inline __be16 pc_vxlan_sender_port(const struct pc_flow *flow)
 	for (int i = 0; i < 4; i++)
 		mix = (mix ^ t->saddr.word[i] ^ t->daddr.word[i] << 7) * 0x9e3779b1;
 	return bpf_htons(PC_VXLAN_FIRST_PORT | mix >> PC_VXLAN_PORTS_SHIFT);
+}
+
+/* The sum of an outer IPv4 header, which has no options: its checksum is right if this is 0xffff.
+ */
+static __always_inline __u16 pc_outer_ip4_sum(const void *ip)
+{
+	const __u16 *words = ip;
+	__u32 sum = 0;
+
+#pragma clang loop unroll(full)
+	for (unsigned int i = 0; i < sizeof(struct iphdr) / sizeof(*words); i++)
+		sum += words[i];
+	sum = (sum & 0xffff) + (sum >> 16);
+	return sum + (sum >> 16);
 }

@@ -5,6 +5,7 @@
  */
 #pragma once
 #include "ipsec.h"
+#include "tunnel_cpu.h"
 #include "xdp_known.h"
 #include "xdp_link.h"
 #include "xdp_vxlan.h"
@@ -57,7 +58,6 @@ static __always_inline void pc_xdp_put_vxlan(struct udphdr *udp, const struct pc
 	vxlan->network = bpf_htonl(PC_VNI_REQUEST << 8);
 }
 
-/* Routers may fragment the outer packet, so it has an id. */
 static __always_inline int pc_xdp_wrap4(struct xdp_md *ctx, const struct pc_flow *flow,
 					const struct pc_xdp_way *way,
 					const struct bpf_fib_lookup *fib, __u32 length)
@@ -73,7 +73,7 @@ static __always_inline int pc_xdp_wrap4(struct xdp_md *ctx, const struct pc_flow
 	    .ihl = sizeof(*ip) / 4,
 	    .tos = pc_vxlan_ecn(way->traffic),
 	    .tot_len = bpf_htons(length),
-	    .id = bpf_get_prandom_u32(),
+	    .id = bpf_htons(pc_tunnel_id(1)),
 	    .ttl = PC_OUTER_HOPS,
 	    .protocol = IPPROTO_UDP,
 	    .saddr = way->from->word[0],

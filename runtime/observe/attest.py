@@ -29,6 +29,7 @@ from policyc.runtime.attach import (
     slaves,
     tcx,
 )
+from policyc.runtime.attach.program_slot import FROM_TUNNEL, TUNNEL_HOOK
 from policyc.runtime.bundle.bundle import (
     HOOKS_OBJECT,
     Bundle,
@@ -195,7 +196,7 @@ class _Live:
                 self.pins, self.programs, self.file, self.generation, self._wanted[0]
             )
             yield self._part("sockets: hooks and pods", compared, faults)
-        if self.generation.bypass or bypass.slot(self.pins):
+        if self.generation.bypass or bypass.SLOT.program(self.pins):
             compared, faults = bypass_faults(self.pins, self.programs, self.generation)
             yield self._part("bypass: programs, pods and rules", compared, faults)
 
@@ -215,6 +216,7 @@ class _Live:
         else:
             (ident,) = struct.unpack("=I", value)
             faults += self.programs.differences(ident, POLICY_PROGRAM, "pc_policy")
+        faults += self._tunnel_slot()
         faults += self._resets()
         for name in sorted(attach.PROGRAMS):
             pin = self.pins.hook(name)
@@ -223,7 +225,14 @@ class _Live:
                 continue
             with bpf_syscall.obj_get(pin) as fd:
                 faults += self.programs.differences(bpf_syscall.prog_info(fd).id, name, str(pin))
-        return 1 + len(attach.PROGRAMS), faults
+        return 2 + len(attach.PROGRAMS), faults
+
+    def _tunnel_slot(self) -> list[str]:
+        """Check the program that the uplinks' hook calls."""
+        called = FROM_TUNNEL.program(self.pins)
+        if not called:
+            return [f"{FROM_TUNNEL.name}: no program is called"]
+        return list(self.programs.differences(called, TUNNEL_HOOK, FROM_TUNNEL.name))
 
     def _flags(self) -> Iterator[str]:
         """Check the flags of the active word, which the load derives from bundle and options."""

@@ -15,8 +15,10 @@ from policyc.runtime.state import Generation
 def bypass_faults(pins: Pins, programs: Programs, generation: Generation) -> tuple[int, list[str]]:
     """How many programs, pods and rules were compared, and what differs."""
     if not generation.bypass:
-        found = bypass.slot(pins)
-        return 1, ([f"{bypass.SLOT}: a program is called, contrary to the load"] if found else [])
+        found = bypass.SLOT.program(pins)
+        return 1, (
+            [f"{bypass.SLOT.name}: a program is called, contrary to the load"] if found else []
+        )
     faults = [*_programs(pins, programs, generation)]
     devices, rules = bypass.devices_of(generation), {*bypass.rules_left_alone(generation)}
     for kind, due in ((BypassPods, set(devices)), (BypassRules, rules)):
@@ -26,11 +28,11 @@ def bypass_faults(pins: Pins, programs: Programs, generation: Generation) -> tup
 
 
 def _programs(pins: Pins, programs: Programs, generation: Generation) -> Iterator[str]:
-    called = bypass.slot(pins)
+    called = bypass.SLOT.program(pins)
     if called:
-        yield from programs.differences(called, bypass.ADDING, bypass.SLOT)
+        yield from programs.differences(called, bypass.ADDING, bypass.SLOT.name)
     else:
-        yield f"{bypass.SLOT}: no program is called"
+        yield f"{bypass.SLOT.name}: no program is called"
     with BypassSockets(pins) as sockets:
         attached = bpf_syscall.prog_query_map(sockets.fd, bypass.SK_MSG_VERDICT)
     if not attached:

@@ -53,7 +53,7 @@ class Bypassing(Resource):
         if self._loaded:
             denied_connections.end(pins, generation.epoch, self.context.warn)
         else:
-            bypass.detach(pins)
+            bypass.SLOT.clear(pins)
         if BypassPods.is_there(pins):
             with BypassPods(pins) as pods, BypassRules(pins) as rules:
                 pods.keep_only(generation.epoch)
@@ -62,6 +62,6 @@ class Bypassing(Resource):
     @staticmethod
     def remove(removal: Removal) -> None:
         """No message is bypassed any more: the programs read the word."""
-        bypass.detach(removal.pins)
+        bypass.SLOT.clear(removal.pins)
         if BypassSockets.is_there(removal.pins):
             switch.store(removal.pins.map("pc_state"), Word(0, 0))

@@ -6,6 +6,7 @@ import struct
 from policyc.runtime.attach import hook_programs, network, socket_hooks
 from policyc.runtime.attach.bypass import DENIED
 from policyc.runtime.attach.hook_programs import HookPrograms
+from policyc.runtime.attach.program_slot import FROM_TUNNEL, TUNNEL_HOOK
 from policyc.runtime.bundle.bundle import POLICY_OBJECT
 from policyc.runtime.errors import InputError
 from policyc.runtime.kernel import bpf_syscall, clock, pins
@@ -74,6 +75,12 @@ class Hooks(Resource):
         digest = at.before.hooks_digest if at.before else ""
         opened = hook_programs.opened(at.pins, at.given.bundle, digest, work.undo)
         self.programs = work.held.enter_context(opened)
+
+    def write(self, generation: Generation, work: Transaction) -> None:
+        """The uplinks' hook calls that of the VXLAN device."""
+        if self.programs.are_new:
+            tunnel = self.programs.programs[TUNNEL_HOOK]
+            FROM_TUNNEL.replace(self.context.pins, tunnel, work.undo, work.held)
 
     def sweep(self, generation: Generation) -> None:
         """The programs before go."""

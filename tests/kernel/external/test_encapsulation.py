@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packets between nodes are encapsulated and decapsulated without the VXLAN device."""
 
+import os
 import socket
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from policyc.runtime.attach import xdp
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.pins import Pins
 from tests.eventually import eventually
 from tests.kernel.support.arrival import arrived_from
 from tests.kernel.support.external_wire import (
@@ -26,12 +29,15 @@ from tests.kernel.support.external_wire import (
     loaded,
     services,
 )
+from tests.kernel.support.node_under_test import NEXT, run_through
+from tests.kernel.support.service_wire import _offload, merge_segments
 from tests.kernel.support.two_nodes import UPLINK, TwoNodes, address
 
 __all__ = ["bundle"]
 pytestmark = pytest.mark.kernel
 BULK = 400_000
 ROUNDS = 20
+REDIRECT = 7  # TC_ACT_REDIRECT of <linux/pkt_cls.h>
 
 
 def counts(lab: TwoNodes, node: str) -> Counter[str]:
@@ -46,6 +52,29 @@ def datagrams(lab: TwoNodes, node: str) -> int:
     text = lab.at[node].within(Path("/proc/net/snmp").read_text)
     names, values = (line.split() for line in text.splitlines() if line.startswith("Udp:"))
     return int(values[names.index("InDatagrams")])
+
+
+def a_datagram_to_b(lab: TwoNodes, bundle: Path) -> bytes:
+    """A client's, as it arrived at node b: in a frame with outer headers."""
+    lab.offload(tx=False, segments=False)
+    loaded(lab, bundle, "pod-b")
+    server = lab.server("pod-b", 4, UDP, TARGET)
+    client = lab.open_socket("client1", 4, UDP)
+    seen = lab.capture("router", "to-b")
+    client.sendto(b"question", (address("a", 4), NODE_PORT))
+    arrived_from(server)
+    (frame,) = filter(is_tunnelled, frames_of(seen))
+    assert counts(lab, "b")["received"] == 1
+    return frame
+
+
+@pytest.fixture
+def one_cpu() -> Iterator[None]:
+    """What a program keeps for each CPU is of this one."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    yield
+    os.sched_setaffinity(0, before)
 
 
 @pytest.mark.both_families
@@ -97,6 +126,44 @@ def test_requests_and_replies_bypass_the_device_of_both_nodes(
 
 
 @families
+def test_segments_of_outer_packets_are_merged(lab: TwoNodes, bundle: Path, family: int) -> None:
+    """Their outer IP ids follow one another."""
+    lab.offload(tx=False, segments=False)
+    lab.at["router"].within(lambda: _offload("to-b", tx=False, segments=False))
+    lab.at["b"].within(lambda: merge_segments(UPLINK))
+    loaded(lab, bundle, "pod-b")
+    listening = lab.server("pod-b", family, TCP, TARGET)
+    client = lab.connect("client1", family, address("a", family), NODE_PORT)
+    assert client
+    server, _ = accepted(listening)
+    seen = lab.capture("b", UPLINK)
+    with server:
+        for _ in range(ROUNDS):
+            exchange(client, server, BULK)
+    merged = [frame for frame in frames_of(seen) if is_tunnelled(frame) and len(frame) > 10_000]
+    assert len(merged) > ROUNDS
+    assert lab.bad_checksums() == 0
+
+
+def test_no_packet_overtakes_merged_segments(lab: TwoNodes, bundle: Path, one_cpu: None) -> None:
+    """They wait in the device for a moment; so packets after them go there, too."""
+    frame, uplink = a_datagram_to_b(lab, bundle), lab.at["b"].network.index(UPLINK)
+
+    def verdict(gso_size: int = 0) -> int:
+        pin = Pins(lab.bpffs("b")).hook("pc_from_uplink")
+        with bpf_syscall.obj_get(pin) as fd:
+            return run_through(fd, frame, uplink, uplink, gso_size=gso_size)[0]
+
+    def follows() -> bool:
+        assert verdict(gso_size=100) == NEXT
+        return verdict() == NEXT
+
+    assert lab.at["b"].within(verdict) == REDIRECT
+    assert any(lab.at["b"].within(follows) for _ in range(100)), "within a tick of the kernel"
+    eventually(lambda: lab.at["b"].within(verdict) == REDIRECT, "later packets do not wait")
+
+
+@families
 def test_with_forwarding_by_the_stack_the_device_has_all_packets(
     lab: TwoNodes, bundle: Path, family: int
 ) -> None:
@@ -143,8 +210,13 @@ def test_fragments_of_a_datagram_have_one_outer_port(lab: TwoNodes, bundle: Path
 
 
 def outer_checksum(frame: bytearray) -> None:
-    """A wrong one."""
+    """A wrong one of UDP."""
     frame[40:42] = b"\x12\x34"
+
+
+def outer_header_checksum(frame: bytearray) -> None:
+    """A wrong one of IPv4."""
+    frame[24] ^= 1
 
 
 def outer_udp_length(frame: bytearray) -> None:
@@ -163,38 +235,56 @@ def outer_ecn(frame: bytearray) -> None:
     frame[15] |= 1
 
 
-CHANGES = (outer_checksum, outer_udp_length, trailing_bytes, outer_ecn)
+WRONG = {outer_checksum: ("Udp", "InCsumErrors"), outer_header_checksum: ("Ip", "InHdrErrors")}
+"""The stack's counter of what it drops."""
+TO_DEVICE = (outer_udp_length, trailing_bytes, outer_ecn)
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=[each.__name__ for each in CHANGES])
+def changed_frame(lab: TwoNodes, bundle: Path, change: Callable[[bytearray], None]) -> Counter[str]:
+    """Sends it to node b; gives what the node has counted before."""
+    changed = bytearray(a_datagram_to_b(lab, bundle))
+    change(changed)
+    before = counts(lab, "b")
+    lab.capture("router", "to-b").send(changed)
+    return before
+
+
+def snmp(lab: TwoNodes) -> dict[tuple[str, str], int]:
+    """The counters of node b's stack."""
+    lines = lab.at["b"].within(Path("/proc/net/snmp").read_text).splitlines()
+    return {
+        (heads.split(":")[0], name): int(value)
+        for heads, values in zip(lines[::2], lines[1::2], strict=True)
+        for name, value in zip(heads.split()[1:], values.split()[1:], strict=True)
+    }
+
+
+@pytest.mark.parametrize("change", TO_DEVICE, ids=[each.__name__ for each in TO_DEVICE])
 def test_other_outer_headers_are_left_to_the_device(
     lab: TwoNodes, bundle: Path, change: Callable[[bytearray], None]
 ) -> None:
-    lab.offload(tx=False, segments=False)
-    loaded(lab, bundle, "pod-b")
-    server = lab.server("pod-b", 4, UDP, TARGET)
-    client = lab.open_socket("client1", 4, UDP)
-    seen = lab.capture("router", "to-b")
-    client.sendto(b"question", (address("a", 4), NODE_PORT))
-    arrived_from(server)
-    (frame,) = filter(is_tunnelled, frames_of(seen))
-    assert counts(lab, "b")["received"] == 1
-    changed = bytearray(frame)
-    change(changed)
-    for sent in (changed, frame):
-        seen.send(sent)
-    eventually(lambda: counts(lab, "b")["received"] >= 2, "the unchanged frame is decapsulated")
-    assert counts(lab, "b")["received"] == 2
+    before = changed_frame(lab, bundle, change)
+    more = eventually(lambda: counts(lab, "b") - before, "the frame is decapsulated")
+    assert more == {"received_by_device": 1}
+
+
+@pytest.mark.parametrize("change", WRONG, ids=[each.__name__ for each in WRONG])
+def test_packets_with_a_wrong_outer_checksum_are_dropped(
+    lab: TwoNodes, bundle: Path, change: Callable[[bytearray], None]
+) -> None:
+    before = changed_frame(lab, bundle, change)
+    eventually(lambda: snmp(lab)[WRONG[change]], "the stack drops the frame")
+    assert counts(lab, "b") == before
 
 
 class OtherAddress(TwoNodes):
-    """The endpoints file has another address of node a than its uplink."""
+    """The endpoints file has not the first address of node a's uplink, but another one of the node."""
 
     listed = "192.0.2.201"
 
-    def __init__(self, folder: Path, owned: ExitStack) -> None:
+    def __init__(self, folder: Path, owned: ExitStack, device: str) -> None:
         super().__init__(folder, owned)
-        self.at["a"].network.add_address("lo", f"{self.listed}/32")
+        self.at["a"].network.add_address(device, f"{self.listed}/32")
         self.route(self.listed, 32, "a", 4)
         self.run("a", "ip", "route", "change", "default", "via", "198.51.1.1", "src", self.listed)
 
@@ -207,32 +297,84 @@ class OtherAddress(TwoNodes):
         return found | {"nodes": nodes}
 
 
-@pytest.fixture
-def other_address(loads: None, tmp_path: Path) -> Iterator[OtherAddress]:
-    """Nothing is loaded yet."""
-    with ExitStack() as owned:
-        made = OtherAddress(tmp_path, owned)
-        yield made
-        for node in made.loaded:
-            made.unload(node)
-
-
 @pytest.mark.parametrize("mode", [None, "generic"])
+@pytest.mark.parametrize("device", ["lo", UPLINK])
 def test_the_source_of_outer_packets_is_an_address_of_the_endpoints_file(
-    other_address: OtherAddress, bundle: Path, mode: xdp.Mode | None
+    loads: None, tmp_path: Path, bundle: Path, mode: xdp.Mode | None, device: str
 ) -> None:
-    """Other nodes accept no other."""
-    lab = other_address
+    """Other nodes accept no other. With one at another device, the VXLAN device encapsulates."""
+    with ExitStack() as owned:
+        lab = OtherAddress(tmp_path, owned, device)
+        for node in ("a", "b"):
+            owned.callback(lab.unload, node)
+        lab.offload(tx=False, segments=False)
+        for node in ("a", "b"):
+            lab.load(node, bundle, services("pod-b"), xdp_mode=mode)
+        server = lab.server("pod-b", 4, UDP, TARGET)
+        client = lab.open_socket("client1", 4, UDP)
+        client.connect((lab.listed, NODE_PORT))
+        for _ in range(ROUNDS):
+            client.send(b"question")
+            data, peer = arrived_from(server)
+            assert data == b"question"
+            server.sendto(b"answer", peer)
+            assert arrived_from(client)[0] == b"answer"
+        assert not lab.drops()
+        by_hooks = counts(lab, "a")["sent"] + sum(each.requests for each in lab.status("a").xdp)
+        assert bool(by_hooks) == (device == UPLINK)
+
+
+@families
+def test_an_endpoint_in_the_hosts_network_replies_without_the_device(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
     lab.offload(tx=False, segments=False)
-    for node in ("a", "b"):
-        lab.load(node, bundle, services("pod-b"), xdp_mode=mode)
-    server = lab.server("pod-b", 4, UDP, TARGET)
-    client = lab.open_socket("client1", 4, UDP)
-    client.connect((lab.listed, NODE_PORT))
-    for _ in range(ROUNDS):
-        client.send(b"question")
-        data, peer = arrived_from(server)
-        assert data == b"question"
-        server.sendto(b"answer", peer)
-        assert arrived_from(client)[0] == b"answer"
-    assert not lab.drops()
+    loaded(lab, bundle, "b")
+    listening = lab.server("b", family, TCP, TARGET)
+    client = lab.connect("client1", family, address("a", family), NODE_PORT)
+    assert client
+    server, _ = accepted(listening)
+    before = counts(lab, "b")
+    with server:
+        exchange(client, server, BULK)
+    more = counts(lab, "b") - before
+    assert more["sent"] > 5 and not more["sent_by_device"]
+    assert lab.bad_checksums() == 0
+
+
+@families
+def test_a_packet_with_a_mark_that_a_routing_rule_reads_is_left_to_the_device(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
+    lab.run("b", "ip", f"-{family}", "rule", "add", "fwmark", "0x77/0xff", "lookup", "main")
+    loaded(lab, bundle, "pod-b")
+    table = "iptables" if family == 4 else "ip6tables"
+    mark = ("-A", "FORWARD", "-s", address("pod-b", family), "-j", "MARK", "--set-mark", "0x77")
+    lab.run("b", table, "-t", "mangle", *mark)
+    server = lab.server("pod-b", family, UDP, TARGET)
+    client = lab.open_socket("client1", family, UDP)
+    client.connect((address("a", family), NODE_PORT))
+    client.send(b"question")
+    server.sendto(b"answer", arrived_from(server)[1])
+    assert arrived_from(client)[0] == b"answer"
+    assert (counts(lab, "b")["sent"], counts(lab, "b")["sent_by_device"]) == (0, 1)
+
+
+def test_inner_ipv6_that_came_by_a_wire_is_decapsulated(lab: TwoNodes, bundle: Path) -> None:
+    """A veth keeps the offsets that the sender sets; a frame of a packet socket has none."""
+    lab.offload(tx=False, segments=False)
+    loaded(lab, bundle, "pod-b")
+    server = lab.server("pod-b", 6, UDP, TARGET)
+    client = lab.open_socket("client1", 6, UDP)
+    seen = lab.capture("router", "to-b")
+    client.sendto(b"question", (address("a", 6), NODE_PORT))
+    arrived_from(server)
+    (frame,) = filter(is_tunnelled, frames_of(seen))
+
+    def arrives() -> bool:
+        was = counts(lab, "b")["received"]
+        seen.send(frame)
+        assert arrived_from(server)[0] == b"question"
+        return counts(lab, "b")["received"] > was
+
+    eventually(arrives, "the hook decapsulates, now that the device has done so for another one")

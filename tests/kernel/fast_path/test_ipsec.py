@@ -34,11 +34,31 @@ def prefix(name: str, family: int) -> str:
 
 @contextmanager
 def blocked(lab: TwoNodes, node: str, direction: str, source: str, to: str) -> Iterator[None]:
-    """While it is open, the node has a policy that blocks what goes from one prefix to the other."""
+    """While it is open, the node has a policy that blocks what goes from one prefix to the other.
+
+    The stack has to count a blocked packet.
+    """
     which = ("src", source, "dst", to, "dir", direction)
+    before = n_blocked(lab, node)
     lab.run(node, "ip", "xfrm", "policy", "add", *which, "action", "block")
     yield
     lab.run(node, "ip", "xfrm", "policy", "delete", *which)
+    assert n_blocked(lab, node) > before
+
+
+@contextmanager
+def blocked_by_default(lab: TwoNodes, node: str, direction: str) -> Iterator[None]:
+    """While it is open, the node blocks what no policy selects."""
+    lab.run(node, "ip", "xfrm", "policy", "setdefault", direction, "block")
+    yield
+    lab.run(node, "ip", "xfrm", "policy", "setdefault", direction, "accept")
+
+
+def n_blocked(lab: TwoNodes, node: str) -> int:
+    """Packets that the node's policies have blocked so far."""
+    text = lab.at[node].within(Path("/proc/net/xfrm_stat").read_text)
+    counters = dict(line.split() for line in text.splitlines())
+    return sum(int(value) for name, value in counters.items() if name.endswith("PolBlock"))
 
 
 def is_stopped(talk: Talk, reply: bool) -> bool:
@@ -74,6 +94,8 @@ def test_a_policy_blocks_packets_between_nodes_at_once(
         with blocked(lab, node, direction, prefix(source, 4), prefix(to, 4)):
             assert is_stopped(talk, reply=source == "b"), (node, direction)
     talk.ask(4)
+    with blocked_by_default(lab, "a", "out"):
+        assert is_stopped(talk, reply=False)
 
 
 @some(*LINKS)
@@ -86,7 +108,7 @@ def test_with_policies_packets_leave_the_link_for_the_tunnel(
     talk = Talk(lab, case, family)
     talk.ask(4)
     with blocked(lab, "a", "out", prefix("a", 4), prefix("b", 4)):
-        eventually(lambda: is_stopped(talk, reply=False), "the policy blocks packets")
+        assert is_stopped(talk, reply=False)
     talk.ask(4)
 
 
@@ -107,7 +129,9 @@ def test_policies_apply_between_a_pod_and_an_external_client(
         assert is_stopped(talk, reply=False)
     for direction in ("fwd", "out"):
         with blocked(lab, "a", direction, pod, client):
-            eventually(lambda: is_stopped(talk, reply=True), "the policy blocks replies")
-    with blocked(lab, "a", "out", ELSEWHERE[family], ELSEWHERE[family]):
-        eventually(lambda: talk.routed(N) == 2 * N, "all packets take the stack path")
+            assert is_stopped(talk, reply=True), direction
+    elsewhere = ("src", ELSEWHERE[family], "dst", ELSEWHERE[family], "dir", "out")
+    lab.run("a", "ip", "xfrm", "policy", "add", *elsewhere, "action", "block")
+    assert talk.routed(N) == 2 * N
+    lab.run("a", "ip", "xfrm", "policy", "delete", *elsewhere)
     eventually(lambda: talk.routed(N) == 0, "packets use the fast path again")

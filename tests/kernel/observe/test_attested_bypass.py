@@ -56,9 +56,9 @@ def test_what_the_load_made_is_attested(node: Socketed) -> None:
 
 
 def test_a_missing_program_and_one_too_many_are_named(node: Socketed) -> None:
-    bypass.detach(node.pins)
+    bypass.SLOT.clear(node.pins)
     assert faults(node) == ["pc_bypass_slot: no program is called"]
-    hook, slot = node.pins.hook("pc_to_pod"), node.pins.map(bypass.SLOT)
+    hook, slot = node.pins.hook("pc_to_pod"), node.pins.map(bypass.SLOT.name)
     with bpf_syscall.obj_get(hook) as other, bpf_syscall.obj_get(slot) as fd:
         bpf_syscall.map_update(fd, bytes(4), other.to_bytes(4, "little"))
     (found,) = faults(node)

@@ -71,14 +71,18 @@ def endpoint(name: str, host: Host, interface: str | None) -> dict[str, object]:
 
 
 def run_through(
-    fd: int, frame: bytes, ifindex: int, ingress_ifindex: int, mark: int = 0
+    fd: int, frame: bytes, ifindex: int, ingress_ifindex: int, mark: int = 0, gso_size: int = 0
 ) -> tuple[int, bytes]:
-    """A program's verdict on a frame, and the frame as it leaves the program."""
+    """A program's verdict on a frame, and the frame as it leaves the program.
+
+    With `gso_size` the frame is merged segments of that size.
+    """
     given = ctypes.create_string_buffer(frame, len(frame))
     out = ctypes.create_string_buffer(65536)
     ctx = bytearray(192)
     struct.pack_into("=I", ctx, 8, mark)
     struct.pack_into("=II", ctx, 36, ingress_ifindex, ifindex)
+    struct.pack_into("=I", ctx, 176, gso_size)
     held = ctypes.create_string_buffer(bytes(ctx), len(ctx))
     attr = bytearray(80)
     addresses = ctypes.addressof(given), ctypes.addressof(out)

@@ -5,7 +5,7 @@ import ctypes
 import os
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from fcntl import ioctl
 from pathlib import Path
@@ -27,7 +27,7 @@ from tests.kernel_corpus.surroundings import own_network
 DEVICES = LOCAL | {"c": UPLINK}
 GATEWAY4, GATEWAY6 = "169.254.1.1", "fe80::1"
 _CLONE_NEWNET = 0x40000000
-_SIOCETHTOOL, _TX, _TSO, _GSO = 0x8946, 0x17, 0x1F, 0x24
+_SIOCETHTOOL, _TX, _TSO, _GSO, _GRO = 0x8946, 0x17, 0x1F, 0x24, 0x2C
 _libc = ctypes.CDLL(None, use_errno=True)
 T = TypeVar("T")
 
@@ -145,8 +145,17 @@ def _configure(name: str, device: str, gateway_mac: str) -> None:
 
 
 def _offload(device: str, tx: bool, segments: bool) -> None:
+    _set_features(device, ((_TX, tx), (_GSO, segments), (_TSO, segments and tx)))
+
+
+def merge_segments(device: str) -> None:
+    """Of what the device receives (GRO)."""
+    _set_features(device, ((_GRO, True),))
+
+
+def _set_features(device: str, features: Iterable[tuple[int, bool]]) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        for command, is_on in ((_TX, tx), (_GSO, segments), (_TSO, segments and tx)):
+        for command, is_on in features:
             value = ctypes.create_string_buffer(struct.pack("=II", command, is_on))
             request = struct.pack("16sQ16x", device.encode(), ctypes.addressof(value))
             ioctl(any_socket, _SIOCETHTOOL, request)

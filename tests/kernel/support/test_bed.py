@@ -143,7 +143,8 @@ def contents(node: NodeUnderTest) -> dict[str, Content]:
         with bpf_syscall.obj_get(pin) as fd:
             found[pin.name] = map_content.content(fd)
     drawn = {key: value[6:] for key, value in found["pc_answer_mac"].items()}
-    return found | {"pc_policy": dict.fromkeys(found["pc_policy"], b""), "pc_answer_mac": drawn}
+    slots = {name: dict.fromkeys(found[name], b"") for name in ("pc_policy", "pc_tunnel_slot")}
+    return found | slots | {"pc_answer_mac": drawn}
 
 
 USED = {
