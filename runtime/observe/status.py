@@ -19,7 +19,7 @@ from policyc.runtime.attach import (
     xdp,
 )
 from policyc.runtime.attach.xdp import XdpUplink
-from policyc.runtime.devices import reassembly, tunnel
+from policyc.runtime.devices import ipsec, reassembly, tunnel
 from policyc.runtime.endpoints import endpoint_maps
 from policyc.runtime.endpoints.double_buffer import TABLES
 from policyc.runtime.endpoints.endpoint_tables import CAPACITY
@@ -117,6 +117,7 @@ class NodeStatus:
     reassembly: dict[str, int] | None = None  # reassembled fragments; None: no reassembly
     tunnel: dict[str, int] | None = None
     """Packets to and from other nodes, and those of them by the VXLAN device; None: no tunnel."""
+    has_ipsec: bool = False  # the host has IPsec policies: uplinks have no fast path
     services_outside: dict[str, int] = field(default_factory=dict)
     """Addresses and ports of Services with their own return path: "tunnel", "dsr" -> how many."""
     xdp: tuple[XdpUplink, ...] = ()  # where XDP forwards packets to other nodes
@@ -228,6 +229,7 @@ def _status(where: Pins, generation: Generation, word: switch.Word, state: State
         service_cidrs=generation.service_cidrs,
         reassembly=_reassembly(where, generation),
         tunnel=_tunnel(where, generation),
+        has_ipsec=ipsec.has_policies(),
         services_outside=service_tables.ways_back(where),
         xdp=_xdp(where),
         missing_devices=tuple(each.title for each in generation.endpoints if each.is_missing),

@@ -38,6 +38,8 @@ def show(status: NodeStatus, console: Console, printable: Callable[[str], str] =
             f"the node is under host policy as {status.host.name}; failsafe ports: "
             f"{status.host.failsafes.describe()}"
         )
+    if status.has_ipsec:
+        say("the host has IPsec policies: packets at uplinks and between nodes take the stack path")
     if status.tunnel is not None:
         say(
             "packets between nodes: {sent} encapsulated, {received} decapsulated; by the VXLAN device: "

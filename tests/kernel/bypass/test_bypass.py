@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from policyc.runtime import switch
-from policyc.runtime.attach.bypass import slot
+from policyc.runtime.attach.bypass import SLOT
 from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.maps.bypass import BypassPods
 from tests.eventually import eventually
@@ -233,14 +233,16 @@ def test_a_load_that_fails_leaves_the_bypass_of_the_load_before(
         patched.setattr(switch, "store", fails)
         with pytest.raises(HostError, match="the switch fails"):
             load(node)
-    assert not slot(node.pins) and {path.name for path in node.pins.maps.iterdir()} == before
+    assert (
+        not SLOT.program(node.pins) and {path.name for path in node.pins.maps.iterdir()} == before
+    )
     load(node)
-    called, epoch = slot(node.pins), node.status().epoch
+    called, epoch = SLOT.program(node.pins), node.status().epoch
     with monkeypatch.context() as patched:
         patched.setattr(switch, "store", fails)
         with pytest.raises(HostError, match="the switch fails"):
             load(node)
-    assert slot(node.pins) == called
+    assert SLOT.program(node.pins) == called
     with BypassPods(node.pins) as pods:
         assert pods.numbers(epoch) and not pods.numbers(epoch + 1)
     with connection(node) as talking:

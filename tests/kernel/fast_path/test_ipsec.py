@@ -95,7 +95,7 @@ def test_a_policy_blocks_packets_between_nodes_at_once(
             assert is_stopped(talk, reply=source == "b"), (node, direction)
     talk.ask(4)
     with blocked_by_default(lab, "a", "out"):
-        assert is_stopped(talk, reply=False)
+        assert is_stopped(talk, reply=False) and lab.status("a").has_ipsec
 
 
 @some(*LINKS)
@@ -131,7 +131,8 @@ def test_policies_apply_between_a_pod_and_an_external_client(
         with blocked(lab, "a", direction, pod, client):
             assert is_stopped(talk, reply=True), direction
     elsewhere = ("src", ELSEWHERE[family], "dst", ELSEWHERE[family], "dir", "out")
+    assert not lab.status("a").has_ipsec
     lab.run("a", "ip", "xfrm", "policy", "add", *elsewhere, "action", "block")
-    assert talk.routed(N) == 2 * N
+    assert talk.routed(N) == 2 * N and lab.status("a").has_ipsec
     lab.run("a", "ip", "xfrm", "policy", "delete", *elsewhere)
     eventually(lambda: talk.routed(N) == 0, "packets use the fast path again")
