@@ -24,9 +24,13 @@ class ProgramSlot:
 
     name: str
 
+    def is_there(self, pins: Pins) -> bool:
+        """Whether there is such a map."""
+        return pins.map(self.name).exists()
+
     def program(self, pins: Pins) -> int:
         """The id of the program there; 0: none."""
-        if not pins.map(self.name).exists():
+        if not self.is_there(pins):
             return 0
         with bpf_syscall.obj_get(pins.map(self.name)) as fd:
             return int.from_bytes(bpf_syscall.map_lookup(fd, _FIRST, 4) or bytes(4), "little")
@@ -41,7 +45,7 @@ class ProgramSlot:
 
     def clear(self, pins: Pins) -> None:
         """No program is there any more."""
-        if pins.map(self.name).exists():
+        if self.is_there(pins):
             with bpf_syscall.obj_get(pins.map(self.name)) as fd:
                 bpf_syscall.map_delete(fd, _FIRST)
 

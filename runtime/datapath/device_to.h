@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* device_to.h - the device by which the host's IP stack would send a packet.
- * Gives pc_device_to(), pc_is_to_own(), pc_is_uplink().
+ * Gives pc_device_to(), pc_device_from(), pc_is_to_own(), pc_is_uplink().
  */
 #pragma once
 #include "external_map.h"
@@ -26,11 +26,13 @@ static __always_inline __u32 pc_fib_device(const struct bpf_fib_lookup *fib, lon
 		   : 0;
 }
 
-/* The FIB lookup of the path to the flow's destination; `back`: to its source. */
-static __always_inline struct bpf_fib_lookup pc_fib_of(const struct __sk_buff *skb,
-						       const struct pc_flow *flow, bool back)
+/* The FIB lookup of the path to the flow's destination, or with `back` to its source, for a packet
+ * that comes in by the device `from`.
+ */
+static __always_inline struct bpf_fib_lookup pc_fib_from(__u32 from_device,
+							 const struct pc_flow *flow, bool back)
 {
-	struct bpf_fib_lookup fib = {.ifindex = skb->ifindex};
+	struct bpf_fib_lookup fib = {.ifindex = from_device};
 	const struct pc_addr6 *from = back ? &flow->tuple.daddr : &flow->tuple.saddr;
 	const struct pc_addr6 *to = back ? &flow->tuple.saddr : &flow->tuple.daddr;
 
@@ -51,19 +53,30 @@ static __always_inline struct bpf_fib_lookup pc_fib_of(const struct __sk_buff *s
 	return fib;
 }
 
-/* The device that leads to the flow's destination; `back`: to its source. 0: none. A separate
- * function, for its own stack frame.
+static __always_inline struct bpf_fib_lookup pc_fib_of(const struct __sk_buff *skb,
+						       const struct pc_flow *flow, bool back)
+{
+	return pc_fib_from(skb->ifindex, flow, back);
+}
+
+/* The device that leads to the flow's destination, or with `back` to its source, for a packet that
+ * comes in by the device `from`; 0: none. A separate function, for its own stack frame.
  */
-__noinline int pc_device_to(struct __sk_buff *skb, struct pc_flow *flow, bool back)
+__noinline int pc_device_from(struct __sk_buff *skb, struct pc_flow *flow, __u32 from, bool back)
 {
 	struct bpf_fib_lookup fib;
 	long found;
 
 	if (!flow)
 		return 0;
-	fib = pc_fib_of(skb, flow, back);
+	fib = pc_fib_from(from, flow, back);
 	found = bpf_fib_lookup(skb, &fib, sizeof(fib), 0);
 	return pc_fib_device(&fib, found);
+}
+
+static __always_inline int pc_device_to(struct __sk_buff *skb, struct pc_flow *flow, bool back)
+{
+	return pc_device_from(skb, flow, skb->ifindex, back);
 }
 
 /* Whether the flow goes to an address of the node itself. A function of its own, likewise. */

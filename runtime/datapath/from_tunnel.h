@@ -42,6 +42,14 @@ static __always_inline enum drop_reason pc_is_awaited(struct __sk_buff *skb, str
 	return PC_PASS;
 }
 
+/* As pc_device_to() at the VXLAN device, also if the hook of an uplink has called this one. */
+static __always_inline __u32 pc_from_vxlan(struct __sk_buff *skb, struct pc_flow *flow, bool back)
+{
+	const struct pc_external *external = pc_external_now();
+
+	return external ? pc_device_from(skb, flow, external->tunnel, back) : 0;
+}
+
 static __always_inline enum drop_reason pc_tunnel_reply(struct __sk_buff *skb, struct pc_flow *flow,
 							__u32 sender)
 {
@@ -50,7 +58,7 @@ static __always_inline enum drop_reason pc_tunnel_reply(struct __sk_buff *skb, s
 	if (reason)
 		return reason;
 	flow->packet.csum_partial = pc_csum_partial_of(skb, flow);
-	flow->action.forward_to = pc_device_to(skb, flow, false);
+	flow->action.forward_to = pc_from_vxlan(skb, flow, false);
 	return flow->action.forward_to ? pc_take_hop(skb, flow) : PC_DROP_NO_ROUTE;
 }
 
@@ -68,7 +76,7 @@ static __always_inline __u32 pc_came_to(const struct pc_flow *flow, __u32 sender
  */
 static __always_inline __u32 pc_uplink_to(struct __sk_buff *skb, struct pc_flow *flow)
 {
-	__u32 device = pc_device_to(skb, flow, true);
+	__u32 device = pc_from_vxlan(skb, flow, true);
 	const struct pc_external *external = pc_external_now();
 
 	if (!device || !external)

@@ -128,8 +128,8 @@ static __always_inline __u32 pc_tunnel_sender(struct __sk_buff *skb, __u32 *netw
 	const __u32 *number;
 	__u8 family = PC_IPV4;
 
-	if (external &&
-	    skb->ifindex != external->tunnel) /* the uplink's hook has called this one */
+	/* The hook of an uplink has called this one. */
+	if (external && pc_is_uplink(external, skb->ifindex))
 		return pc_unwrapped_sender(skb, network);
 	if (!bpf_skb_get_tunnel_key(skb, &key, PC_TUNNEL_KEY, 0)) {
 		from.word[0] = bpf_htonl(key.remote_ipv4);

@@ -6,7 +6,7 @@
 #include "flow.h"
 
 #define PC_LEFT_TICKS 1       /* a packet waits no longer in the device */
-#define PC_ID_BY_CPU  0x9e37u /* so that CPUs use different ids */
+#define PC_ID_BY_CPU  0x9e37u /* so that CPUs start at different ids */
 
 struct pc_tunnel_cpu {
 	__u64 left;    /* when it last left a packet to the device, in ticks */
@@ -29,7 +29,7 @@ static __always_inline struct pc_tunnel_cpu *pc_tunnel_this_cpu(void)
 }
 
 /* The outer IP id for a packet that becomes so many: the ids follow one another, as the receiver
- * merges only such segments (GRO). Routers may fragment the packets, so they need ids.
+ * merges only such segments (GRO). Routers may fragment packets, so all have an id.
  */
 static __always_inline __u16 pc_tunnel_id(__u32 packets)
 {
@@ -39,7 +39,7 @@ static __always_inline __u16 pc_tunnel_id(__u32 packets)
 	if (!cpu)
 		return 0;
 	id = cpu->next_id;
-	cpu->next_id = id + (packets ? packets : 1);
+	cpu->next_id = id + packets;
 	return id + bpf_get_smp_processor_id() * PC_ID_BY_CPU;
 }
 

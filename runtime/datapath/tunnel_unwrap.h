@@ -43,20 +43,30 @@ static __always_inline bool pc_unwrap_is_ours(struct __sk_buff *skb, const struc
 	       (!ecn || ecn == pc_vxlan_ecn(pc_traffic_at(skb, sizeof(*head))));
 }
 
+/* The number of the other node that sends the packet to this one over IPv4; 0: none does. */
+static __always_inline __u32 pc_unwrap_sender(const struct pc_flow *flow)
+{
+	const __u32 *sender = pc_node_at(PC_IPV4, &flow->tuple.saddr);
+
+	return flow->tuple.family == PC_IPV4 && sender &&
+		       pc_is_own_node(PC_IPV4, &flow->tuple.daddr)
+		   ? *sender
+		   : 0;
+}
+
 /* The mark for the VXLAN device's hook; 0: the packet is not of the tunnel between nodes. */
 static __always_inline __u32 pc_unwrap_mark(struct __sk_buff *skb, const struct pc_flow *flow,
 					    struct pc_wrapped *head)
 {
-	const __u32 *sender = pc_node_at(flow->tuple.family, &flow->tuple.saddr);
+	__u32 sender = pc_unwrap_sender(flow);
 
-	if (!sender || !*sender || !pc_is_own_node(flow->tuple.family, &flow->tuple.daddr) ||
-	    bpf_skb_load_bytes(skb, 0, head, sizeof(*head)) ||
+	if (!sender || bpf_skb_load_bytes(skb, 0, head, sizeof(*head)) ||
 	    !pc_unwrap_is_ours(skb, flow, head) || head->vxlan.flags != bpf_htonl(PC_VXLAN_NETWORK))
 		return 0;
 	if (head->vxlan.network == bpf_htonl(PC_VNI_REQUEST << 8))
-		return PC_UNWRAPPED_MARK | *sender;
+		return PC_UNWRAPPED_MARK | sender;
 	if (head->vxlan.network == bpf_htonl(PC_VNI_REPLY << 8))
-		return PC_UNWRAPPED_MARK | PC_UNWRAPPED_REPLY | *sender;
+		return PC_UNWRAPPED_MARK | PC_UNWRAPPED_REPLY | sender;
 	return 0;
 }
 
@@ -98,14 +108,14 @@ __noinline int pc_unwrap(struct __sk_buff *skb, struct pc_flow *flow)
 	if (!skb->gso_size && pc_left_one_now(flow))
 		return PC_PASS;
 	step = pc_unwrap_now(skb, flow, external);
-	if (!step)
+	if (!step && pc_unwrap_sender(flow))
 		pc_leaves_one(flow);
 	return step;
 }
 
 /* The hook's return value for such a packet. The VXLAN device's hook is called at once; the device
- * itself gets the packet while that program is being replaced. It also gets inner IPv6: the kernel
- * still takes the packet for IPv4, and only a device changes that.
+ * itself gets the packet if the slot is empty. It also gets inner IPv6: the kernel still takes the
+ * packet for IPv4, and only a device changes that.
  */
 static __always_inline int pc_go_on_from_tunnel(struct __sk_buff *skb, const struct pc_flow *flow)
 {

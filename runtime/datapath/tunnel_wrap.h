@@ -81,6 +81,16 @@ static __always_inline __u8 pc_traffic_at(struct __sk_buff *skb, __u32 at)
 	return first[0] >> 4 == 4 ? first[1] : (__u8)(first[0] << 4 | first[1] >> 4);
 }
 
+/* How many packets it becomes, or more. A virtual machine's device does not say it. */
+static __always_inline __u32 pc_wrap_packets(const struct __sk_buff *skb)
+{
+	__u32 segments = skb->gso_segs, size = skb->gso_size;
+
+	if (!size)
+		return 1;
+	return segments ? segments : skb->len / size + 1;
+}
+
 /* The outer IP header. */
 static __always_inline struct iphdr pc_wrap_ip(const struct __sk_buff *skb,
 					       const struct pc_vtep *node, __be32 source,
@@ -91,7 +101,7 @@ static __always_inline struct iphdr pc_wrap_ip(const struct __sk_buff *skb,
 	    .ihl = sizeof(ip) / 4,
 	    .tos = pc_vxlan_ecn(traffic),
 	    .tot_len = bpf_htons(length),
-	    .id = bpf_htons(pc_tunnel_id(skb->gso_segs)),
+	    .id = bpf_htons(pc_tunnel_id(pc_wrap_packets(skb))),
 	    .ttl = PC_OUTER_HOPS,
 	    .protocol = IPPROTO_UDP,
 	    .saddr = source,

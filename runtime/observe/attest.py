@@ -228,7 +228,9 @@ class _Live:
         return 2 + len(attach.PROGRAMS), faults
 
     def _tunnel_slot(self) -> list[str]:
-        """Check the program that the uplinks' hook calls."""
+        """Check the program that the uplinks' hook calls. Hooks of earlier releases have no slot."""
+        if not FROM_TUNNEL.is_there(self.pins):
+            return []
         called = FROM_TUNNEL.program(self.pins)
         if not called:
             return [f"{FROM_TUNNEL.name}: no program is called"]

@@ -5,6 +5,7 @@ The namespaces have no names and the mount is private, so a crash leaves nothing
 """
 
 import hashlib
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -66,6 +67,15 @@ def lab(loads: None, tmp_path: Path) -> Iterator[TwoNodes]:
         yield made
         for node in made.loaded:
             made.unload(node)
+
+
+@pytest.fixture
+def one_cpu() -> Iterator[None]:
+    """What a program keeps for each CPU is of this one."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    yield
+    os.sched_setaffinity(0, before)
 
 
 @pytest.fixture

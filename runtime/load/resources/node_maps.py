@@ -106,9 +106,12 @@ class ClusterNodes(Resource):
         unenslaved = forwarding.without_master(at.uplinks) if at.fast_path_devices else {}
         wide = route_mtu.none_narrower(unenslaved, at.note)
         fast_path, marks = route_rules.told_of(wide, at.note)
+        own4 = {each: self._own4_at(each) for each in at.uplinks.values()}
+        if any(own4.values()):  # encapsulated packets are routed by hooks, too
+            marks = route_rules.read()[0]
         self.nodes.configure(
             tunnel=next(tunnels, 0),
-            uplinks={each: self._own4_at(each) for each in at.uplinks.values()},
+            uplinks=own4,
             fast_path=fast_path,
             outside=at.request.outside,
             marks=marks,

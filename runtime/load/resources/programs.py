@@ -77,10 +77,11 @@ class Hooks(Resource):
         self.programs = work.held.enter_context(opened)
 
     def write(self, generation: Generation, work: Transaction) -> None:
-        """The uplinks' hook calls that of the VXLAN device."""
-        if self.programs.are_new:
-            tunnel = self.programs.programs[TUNNEL_HOOK]
-            FROM_TUNNEL.replace(self.context.pins, tunnel, work.undo, work.held)
+        """The uplinks' hook calls that of the VXLAN device. Hooks of earlier releases have no slot."""
+        where, tunnel = self.context.pins, self.programs.programs[TUNNEL_HOOK]
+        is_right = FROM_TUNNEL.program(where) == bpf_syscall.prog_info(tunnel).id
+        if FROM_TUNNEL.is_there(where) and not is_right:
+            FROM_TUNNEL.replace(where, tunnel, work.undo, work.held)
 
     def sweep(self, generation: Generation) -> None:
         """The programs before go."""

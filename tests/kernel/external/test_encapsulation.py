@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packets between nodes are encapsulated and decapsulated without the VXLAN device."""
 
-import os
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from policyc.runtime.attach import xdp
+from policyc.runtime.attach.program_slot import FROM_TUNNEL
+from policyc.runtime.devices import tunnel
 from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.pins import Pins
 from tests.eventually import eventually
@@ -68,13 +69,9 @@ def a_datagram_to_b(lab: TwoNodes, bundle: Path) -> bytes:
     return frame
 
 
-@pytest.fixture
-def one_cpu() -> Iterator[None]:
-    """What a program keeps for each CPU is of this one."""
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(before)})
-    yield
-    os.sched_setaffinity(0, before)
+def n_questions(capture: socket.socket) -> int:
+    """Of the captured frames, those with the datagram."""
+    return sum(b"question" in frame for frame in frames_of(capture))
 
 
 @pytest.mark.both_families
@@ -109,6 +106,7 @@ def test_requests_and_replies_bypass_the_device_of_both_nodes(
     client = lab.connect("client1", family, address("a", family), NODE_PORT)
     assert client
     server, _ = accepted(listening)
+    at_device = [lab.capture(node, tunnel.NAME) for node in ("a", "b")]
     before = [(counts(lab, node), datagrams(lab, node)) for node in ("a", "b")]
     with server:
         for _ in range(ROUNDS):
@@ -122,7 +120,26 @@ def test_requests_and_replies_bypass_the_device_of_both_nodes(
         assert more["sent"] >= ROUNDS and more[received] >= ROUNDS
         n_more = datagrams(lab, node) - n_datagrams
         assert n_more == 0 if family == 4 else n_more >= ROUNDS
+    for each in at_device:
+        n_frames = sum(b"?" * 100 in frame for frame in frames_of(each))
+        assert n_frames == 0 if family == 4 else n_frames >= ROUNDS
     assert lab.bad_checksums() == 0
+
+
+def test_without_a_program_in_the_slot_the_device_gets_decapsulated_packets(
+    lab: TwoNodes, bundle: Path
+) -> None:
+    """And the next load puts it there again."""
+    frame, at_device = a_datagram_to_b(lab, bundle), lab.capture("b", tunnel.NAME)
+    wire, pins = lab.capture("router", "to-b"), Pins(lab.bpffs("b"))
+    FROM_TUNNEL.clear(pins)
+    wire.send(frame)
+    eventually(lambda: counts(lab, "b")["received"] == 2, "the frame is decapsulated")
+    assert n_questions(at_device) == 1
+    lab.load("b", bundle, services("pod-b"))
+    wire.send(frame)
+    eventually(lambda: counts(lab, "b")["received"] == 3, "the frame is decapsulated")
+    assert FROM_TUNNEL.program(pins) and not n_questions(at_device)
 
 
 @families
@@ -343,9 +360,14 @@ def test_an_endpoint_in_the_hosts_network_replies_without_the_device(
 
 
 @families
+@pytest.mark.parametrize("fast_path", [True, False])
 def test_a_packet_with_a_mark_that_a_routing_rule_reads_is_left_to_the_device(
-    lab: TwoNodes, bundle: Path, family: int
+    lab: TwoNodes, bundle: Path, family: int, fast_path: bool
 ) -> None:
+    """Also where pods have no fast path, as a route has a smaller MTU than its uplink."""
+    if not fast_path:
+        narrow = ("203.0.113.0/24", "via", "198.51.2.1", "mtu", "1400")
+        lab.run("b", "ip", "route", "add", *narrow)
     lab.run("b", "ip", f"-{family}", "rule", "add", "fwmark", "0x77/0xff", "lookup", "main")
     loaded(lab, bundle, "pod-b")
     table = "iptables" if family == 4 else "ip6tables"

@@ -22,6 +22,7 @@ from policyc.compiler.driver.eval.lab import (
 from policyc.compiler.frontend import PathSource, ReadOptions, read_cluster
 from policyc.runtime import switch
 from policyc.runtime.attach import attach
+from policyc.runtime.attach.program_slot import FROM_TUNNEL
 from policyc.runtime.bundle.bundle import POLICY_OBJECT
 from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.libbpf import Object
@@ -250,6 +251,18 @@ def test_attest_reports_a_swapped_first_packet_program(
 def put_into_slot(running: Running, slot: int, program: int) -> None:
     with bpf_syscall.obj_get(running.pins.map("pc_policy")) as fd:
         bpf_syscall.map_update(fd, struct.pack("=I", slot), struct.pack("=I", program))
+
+
+def test_attest_reports_what_an_uplinks_hook_calls(
+    running: Running, capfd: pytest.CaptureFixture[str]
+) -> None:
+    FROM_TUNNEL.clear(running.pins)
+    assert running.attest(capfd) == (1, ["pc_tunnel_slot: no program is called"])
+    hook, slot = running.pins.hook("pc_to_pod"), running.pins.map(FROM_TUNNEL.name)
+    with bpf_syscall.obj_get(hook) as other, bpf_syscall.obj_get(slot) as fd:
+        bpf_syscall.map_update(fd, bytes(4), struct.pack("=I", other))
+    code, (fault,) = running.attest(capfd)
+    assert code == 1 and fault.startswith("pc_tunnel_slot: the program pc_to_pod")
 
 
 def test_attest_reports_the_same_program_over_other_tables(

@@ -59,6 +59,7 @@ UPLINK = "up0"
 OVERLAY = "cni0"
 """The CNI's own tunnel, where there is one."""
 _CLONE_NEWNET = 0x40000000
+_SO_RCVBUFFORCE = 33  # of <asm-generic/socket.h>: above net.core.rmem_max, too
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -361,7 +362,7 @@ class TwoNodes:
             lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
         )
         self._owned.enter_context(made)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+        made.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, 1 << 22)
         made.bind((device, 3))
         made.setblocking(False)
         return made
