@@ -37,6 +37,14 @@ A_WHILE = 2.5
 FORWARDED = {name: CASES[name] for name in ("by the tunnel both ways", "by another link")}
 SOME = {name: CASES[name] for name in ("external IP", "by the tunnel both ways", "by the link")}
 cases = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+some_cases = pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=name, marks=[] if name in SOME else pytest.mark.slow)
+        for name, case in CASES.items()
+    ],
+)
+"""All of them; `make test` leaves most to `make test-all`."""
 own_node = pytest.mark.parametrize("case", [CASES["node port"]], ids=["node port"])
 
 
@@ -54,7 +62,7 @@ def test_known_datagrams_bypass_the_stack_in_both_directions(
     assert lab.bad_checksums() == 0 and not lab.drops()
 
 
-@cases
+@some_cases
 @families
 def test_a_stream_bypasses_the_stack_in_both_directions(
     lab: TwoNodes, case: Case, bundle: Path, family: int
@@ -74,7 +82,7 @@ def test_a_stream_bypasses_the_stack_in_both_directions(
     assert lab.bad_checksums() == 0 and not lab.drops()
 
 
-@cases
+@some_cases
 @families
 def test_only_the_first_packet_of_each_direction_takes_the_stack_path(
     lab: TwoNodes, case: Case, bundle: Path, family: int
