@@ -53,7 +53,7 @@ from tests.kernel.support.packets import (
 from tests.kernel.support.service_wire import ServiceWire
 
 pytestmark = pytest.mark.kernel
-modes = pytest.mark.parametrize("mode", ["tcx", "clsact"])
+modes = pytest.mark.parametrize("mode", ["tcx", pytest.param("clsact", marks=pytest.mark.slow)])
 __all__ = ["commands"]
 
 

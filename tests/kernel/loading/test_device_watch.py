@@ -45,7 +45,7 @@ from tests.kernel.support.service_wire import ServiceWire
 from tests.kernel.support.service_yaml import service
 
 pytestmark = pytest.mark.kernel
-modes = pytest.mark.parametrize("mode", ["tcx", "clsact"])
+modes = pytest.mark.parametrize("mode", ["tcx", pytest.param("clsact", marks=pytest.mark.slow)])
 __all__ = ["commands"]
 
 
