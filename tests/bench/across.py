@@ -19,6 +19,7 @@ import argparse
 import json
 import sys
 import tempfile
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -90,19 +91,26 @@ def measured(asked: argparse.Namespace) -> dict[str, Any]:
 
 
 def table(result: dict[str, Any]) -> str:
-    """Markdown: one table with the groups one below the other, then the goals."""
+    """Markdown: a table for each family, with the groups one below the other; then the goals."""
     by, rows = result["machine"], result["rows"]
-    n_columns = len({(each["family"], each["way"]) for each in rows})
     lines = [
         "<!-- written by tests/bench/across.py -->",
         f"Linux {by['kernel']}, {by['cpu']}; {result['policies']} policies,"
-        f" {result['services']} Services.",
-        *head(result),
+        f" {result['services']} Services. Rows that begin with `--` are this project.",
     ]
+    for family in dict.fromkeys(each["family"] for each in rows):
+        own = [each for each in rows if each["family"] == family]
+        lines += [*head(result | {"rows": own}), *_groups(own), ""]
+    return "\n".join([*lines, *goal_table(rows, WHAT)]) + "\n"
+
+
+def _groups(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """The rows below the head; a bed of this project is called by its options."""
+    n_columns = len({each["way"] for each in rows})
     for group in dict.fromkeys(each["group"] for each in rows):
-        lines.append(f"| **{group}** |" + " |" * n_columns)
-        lines += grid([each for each in rows if each["group"] == group])
-    return "\n".join([*lines, "", *goal_table(rows, WHAT)]) + "\n"
+        yield f"| **{group}** |" + " |" * n_columns
+        for line in grid([each for each in rows if each["group"] == group]):
+            yield line.replace("this project, ", "").replace("through a Service", "to a Service")
 
 
 if __name__ == "__main__":
