@@ -96,7 +96,7 @@ static __always_inline int pc_unwrap_now(struct __sk_buff *skb, struct pc_flow *
 
 /* PC_STEP_TUNNEL, or the packet goes through the IP stack to the VXLAN device. That path also
  * reassembles, applies congestion marks, and clears the offsets of the inner packet. A packet may
- * wait there. So for a moment later ones follow it: none may overtake it.
+ * wait there. So for a moment later ones follow it, which keeps nearly all in order.
  */
 __noinline int pc_unwrap(struct __sk_buff *skb, struct pc_flow *flow)
 {

@@ -76,8 +76,10 @@ def remove_lab(suffix: str) -> None:
 
 
 def _is_removed(path: Path) -> bool:
-    while not libc().umount2(os.fsencode(path), _MNT_DETACH):
-        pass  # mounts may be stacked
+    """Unmount all that is mounted there, and remove the file; False if a hidden mount is left."""
+    is_mounted = True
+    while is_mounted:
+        is_mounted = libc().umount2(os.fsencode(path), _MNT_DETACH) == 0
     try:
         path.unlink(missing_ok=True)
     except OSError as error:

@@ -16,6 +16,19 @@ from policyc.runtime.state import LoadedEndpoint
 EVIL = "a\n::error::x\x1b[31m\u202e[red]b"
 
 
+def test_ipsec_policies_and_packets_between_nodes_are_shown() -> None:
+    counts = dict.fromkeys(("sent", "sent_by_device", "received", "received_by_device"), 7)
+    for has_ipsec in (False, True):
+        status = NodeStatus(
+            "n", "b", "00", 1, 0, "redirect", (), "tunnel", (), (), (), (), {}, (),
+            has_ipsec=has_ipsec, tunnel=counts,
+        )  # fmt: skip
+        out = io.StringIO()
+        show(status, Console(file=out, width=400, force_terminal=False))
+        assert ("IPsec policies" in out.getvalue()) == has_ipsec
+        assert "packets between nodes: 7 encapsulated, 7 decapsulated" in out.getvalue()
+
+
 def test_names_are_escaped() -> None:
     endpoint = LoadedEndpoint(1, "shop", EVIL, ("10.0.0.1",), EVIL, 3, "02:00:00:00:00:01", {})
     rule = RuleCount(7, 1, "allow", EVIL)
