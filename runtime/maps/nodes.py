@@ -75,7 +75,8 @@ class ExternalSettings(SingleEntry):
         """The value for devices, addresses, routing marks and NAT of this node.
 
         `tunnel`, `uplinks` and `fast_path` are ifindexes. `uplinks_own` are the node's IPv4 addresses at
-        the uplinks. `own` are addresses of this node: the first of each family is stored. `marks` has a bit for each mark bit that a routing rule reads.
+        the uplinks. `own` are addresses of this node: the first of each family is stored. `marks` has a
+        bit for each mark bit that a routing rule reads.
         """
         first = {address.version: packed(address) for address in reversed(own)}
         return self.value.pack(
