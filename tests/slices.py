@@ -31,7 +31,7 @@ def at_length(mark: pytest.MarkDecorator) -> list[pytest.MarkDecorator]:
     return [mark] if os.environ.get(AT_LENGTH) else []
 
 
-FEW = 4
+FEW = 2
 """So many cases of one test always run."""
 Case = tuple[int, ...]
 """The index of a test case's value on each axis: in each list of parameters."""

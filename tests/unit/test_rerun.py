@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What CI does with tests that fail once (tests/rerun.py)."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -45,11 +46,16 @@ def run(folder: Path, tests: str, workers: int = 0) -> tuple[int, list[str]]:
         "pytest",
         "-p",
         "no:cacheprovider",
+        "-p",
+        "xdist.plugin",
         "-n",
         str(workers),
         "--rerun-waiting",
     ]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    lean = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(
+        command, cwd=folder, env=lean, capture_output=True, text=True, check=False
+    )
     return done.returncode, done.stdout.rstrip().splitlines()
 
 

@@ -35,6 +35,7 @@ from tests.kernel.support.objects import (
 )
 from tests.kernel_corpus.surroundings import own_bpffs
 from tests.property.length import examples
+from tests.slices import one_in
 
 pytestmark = pytest.mark.kernel
 
@@ -170,7 +171,7 @@ PODS = {
     "65,536 sparse, of IPv6": (6, sparse(128, 65536)),
 }  # fmt: skip
 
-QUICK = ("one", "65,536 sparse", "all with one first line", "65,536 in as many /64")
+QUICK = ("one", "65,536 sparse", "65,536 in as many /64")
 """Those of `make test`."""
 
 
@@ -316,7 +317,7 @@ def test_the_map_of_another_release_is_not_taken_for_ours(tables: Tables) -> Non
         endpoint_maps.present(tables.pins, tables.layout)
 
 
-@pytest.mark.parametrize("address", ["10.0.0.5", "fd00::5"])
+@pytest.mark.parametrize("address", one_in(2, ["10.0.0.5", "fd00::5"]))
 def test_no_reader_sees_a_partial_change(tables: Tables, address: str) -> None:
     stays = pod(7, address, ifindex=3)
     tables.write([stays])

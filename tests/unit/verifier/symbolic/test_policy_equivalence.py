@@ -192,7 +192,17 @@ SAME = {
 }
 
 
-@pytest.mark.parametrize(("before", "after"), DIFFERENT.values(), ids=DIFFERENT)
+SLOW = {"nodes have long names"}
+"""Seconds each."""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(*sets, id=name, marks=pytest.mark.slow if name in SLOW else ())
+        for name, sets in DIFFERENT.items()
+    ],
+)
 def test_different_policy_sets_compare_as_different(before: PolicySet, after: PolicySet) -> None:
     assert isinstance(compare(before, after), Difference)
     assert isinstance(compare(after, before), Difference)
