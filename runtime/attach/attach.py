@@ -11,6 +11,7 @@ from policyc.runtime.attach import (
     clsact,
     netkit,
     prerouting,
+    program_slot,
     slaves,
     tcx,
 )
@@ -65,8 +66,9 @@ PROGRAMS = (
     netkit.PROGRAM,
     *slaves.HOOKS,
     revoked.PROGRAM,
+    program_slot.FIRST_HOOK,
 )
-"""All programs of the hooks' object; the last one is called by tail call, and not attached."""
+"""All programs of the hooks' object; the last two are called by tail call, and not attached."""
 
 
 def hooks_at(at: Attachment) -> tuple[Hook, ...]:

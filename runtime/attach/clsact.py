@@ -93,20 +93,28 @@ def find(ifindex: int, direction: str) -> FilterInfo | None:
         return _find(netlink, ifindex, direction)
 
 
-def _find(netlink: Any, ifindex: int, direction: str) -> FilterInfo | None:
+def has_others(netlink: Any, ifindex: int, direction: str) -> bool:
+    """Whether there are filters that are not in our place. The kernel lists a priority as handle 0."""
+    return any(
+        each["info"] >> 16 != PRIORITY or each["handle"] not in (0, HANDLE)
+        for each in _filters(netlink, ifindex, direction)
+    )
+
+
+def _filters(netlink: Any, ifindex: int, direction: str) -> list[Any]:
+    """Every filter of the direction; none without the qdisc, or without the device."""
     try:
-        filters = rtnetlink.dump(
+        return rtnetlink.dump(
             lambda: netlink.get_filters(index=ifindex, parent=_PARENTS[direction])
         )
     except rtnetlink.refused() as error:
-        if rtnetlink.code_of(error) in (
-            _ENOENT,
-            _EINVAL,
-            _ENODEV,
-        ):  # no such qdisc, or no such device
-            return None
+        if rtnetlink.code_of(error) in (_ENOENT, _EINVAL, _ENODEV):
+            return []
         raise
-    for each in filters:
+
+
+def _find(netlink: Any, ifindex: int, direction: str) -> FilterInfo | None:
+    for each in _filters(netlink, ifindex, direction):
         if each["info"] >> 16 != PRIORITY or each["handle"] != HANDLE:
             continue
         options = each.get_attr("TCA_OPTIONS")

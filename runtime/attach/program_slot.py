@@ -43,6 +43,12 @@ class ProgramSlot:
             undo.by(self.clear, pins)
         self._put(pins, program)
 
+    def empty(self, pins: Pins, undo: Undo, held: ExitStack) -> None:
+        """Take the program away. `held` keeps it, and undoing puts it back."""
+        if before := self.program(pins):
+            undo.by(self._put, pins, held.enter_context(bpf_syscall.prog_by_id(before)))
+            self.clear(pins)
+
     def clear(self, pins: Pins) -> None:
         """No program is there any more."""
         if self.is_there(pins):
@@ -58,3 +64,7 @@ FROM_TUNNEL = ProgramSlot("pc_tunnel_slot")
 """By which an uplink's hook calls that of the VXLAN device (datapath/tunnel_unwrap.h)."""
 TUNNEL_HOOK = "pc_from_tunnel"
 """The program there."""
+FIRST = ProgramSlot("pc_first_slot")
+"""By which the policy program calls `FIRST_HOOK` (datapath/first_slot.h)."""
+FIRST_HOOK = "pc_first"
+"""Forwards the first packet of a connection between two pods of this node."""

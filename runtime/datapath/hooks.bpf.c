@@ -5,6 +5,8 @@
  */
 #include "reassembly.h"
 #include "bypass_slot.h"
+#include "first_packet.h"
+#include "first_slot.h"
 #include "from_reassembly.h"
 #include "from_pod.h"
 #include "from_tunnel.h"
@@ -218,6 +220,18 @@ int pc_from_reasm(struct __sk_buff *skb)
 		return pc_tc_action(PC_DROP_NO_POLICY);
 	reason = pc_from_reassembly_frame(skb, flow);
 	return reason ? pc_finish(flow, reason) : pc_come_back(skb, flow);
+}
+
+/* The policy program tail-calls this for an allowed packet that opens a connection between two pods
+ * of this node (first_slot.h).
+ */
+SEC("tc")
+int pc_first(struct __sk_buff *skb)
+{
+	struct pc_flow *flow = pc_flow_scratch();
+	__u32 to = flow ? pc_forward_first(skb, flow) : 0;
+
+	return to ? bpf_redirect_peer(to, 0) : pc_tc_action(PC_PASS);
 }
 
 /* The policy program tail-calls this if the load enables resets, for a packet in the middle of a

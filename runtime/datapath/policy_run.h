@@ -9,6 +9,7 @@
 #include "effects.h"
 #endif
 #include "ct_pre_nat.h"
+#include "first_slot.h"
 #include "fragments.h"
 #include "generation.h"
 #include "policy_words.h"
@@ -183,7 +184,7 @@ static __always_inline bool pc_is_revoked(const struct pc_flow *flow, __u32 rule
 }
 
 /* Counts the drop, and answers it if the denying rule rejects. A packet of a revoked connection is
- * also answered if the load enables resets.
+ * also answered if the load enables resets. An allowed first packet may take the fast path.
  */
 static __always_inline int pc_end_of(struct __sk_buff *skb, struct pc_flow *flow,
 				     const struct pc_decision *decision)
@@ -198,6 +199,8 @@ static __always_inline int pc_end_of(struct __sk_buff *skb, struct pc_flow *flow
 #endif
 	if (!decision->allowed && pc_is_revoked(flow, rule))
 		bpf_tail_call(skb, &pc_on_revoked, 0);
+	if (decision->allowed && !flow->action.reason)
+		pc_first_offer(skb, flow);
 	return verdict;
 }
 

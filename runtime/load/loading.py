@@ -17,6 +17,7 @@ from policyc.runtime.load.context import Context, Given, PlacerFactory, Removal
 from policyc.runtime.load.resources.attached import DeviceHooks, Netkit, SocketHooks, Xdp
 from policyc.runtime.load.resources.bypassing import Bypassing
 from policyc.runtime.load.resources.endpoints import Endpoints
+from policyc.runtime.load.resources.first_packets import FirstPackets
 from policyc.runtime.load.resources.node_maps import (
     ClusterNodes,
     FailsafePorts,
@@ -36,7 +37,7 @@ from policyc.runtime.undo import Undo
 RESOURCES: tuple[type[Resource], ...] = (
     Folders, Hooks, PolicyProgram, FailsafePorts, GracePeriod, Snat, ClusterNodes, Endpoints,
     Bypassing, DeviceHooks, Netkit, Slaves, SocketHooks, Xdp, Tunnel, Reassembly, ServiceRoute,
-    Prerouting, Record, Services,
+    Prerouting, FirstPackets, Record, Services,
 )  # fmt: skip
 """Every resource, in the order of a load; sweeps and unloads go in reverse."""
 

@@ -47,3 +47,18 @@ class ServiceRouteDevice(OwnDeviceSetting):
     """pc_route_to: the device to which `--service-cidr` routes."""
 
     NAME = "pc_route_to"
+
+
+class NetfilterHooks(SingleEntry):
+    """pc_netfilter: our own hooks in netfilter's PREROUTING, for each IP family."""
+
+    NAME = "pc_netfilter"
+
+    @property
+    def n_hooks(self) -> int:
+        """The number that `set_hooks` wrote."""
+        return self.value.number(self.entry, "own_hooks")
+
+    def set_hooks(self, n: int, undo: Undo) -> None:
+        """A list of hooks with no more than these has nobody else's."""
+        self.set(self.value.pack(own_hooks=n), undo)

@@ -29,7 +29,7 @@ from policyc.runtime.attach import (
     slaves,
     tcx,
 )
-from policyc.runtime.attach.program_slot import FROM_TUNNEL, TUNNEL_HOOK
+from policyc.runtime.attach.program_slot import FIRST, FIRST_HOOK, FROM_TUNNEL, TUNNEL_HOOK
 from policyc.runtime.bundle.bundle import (
     HOOKS_OBJECT,
     Bundle,
@@ -217,6 +217,8 @@ class _Live:
             (ident,) = struct.unpack("=I", value)
             faults += self.programs.differences(ident, POLICY_PROGRAM, "pc_policy")
         faults += self._tunnel_slot()
+        if called := FIRST.program(self.pins):  # none where first packets take the stack path
+            faults += self.programs.differences(called, FIRST_HOOK, FIRST.name)
         faults += self._resets()
         for name in sorted(attach.PROGRAMS):
             pin = self.pins.hook(name)

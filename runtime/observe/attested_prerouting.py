@@ -8,6 +8,7 @@ from policyc.runtime.bundle.bundle import PREROUTING_OBJECT, Bundle
 from policyc.runtime.kernel import features
 from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.maps.hooked import HookedDevices
+from policyc.runtime.maps.settings import NetfilterHooks
 from policyc.runtime.observe.attested_programs import Programs
 from policyc.runtime.state import Generation
 
@@ -17,14 +18,14 @@ def prerouting_faults(
 ) -> tuple[int, list[str]]:
     """How many programs and devices were compared, and what is wrong with them."""
     if PREROUTING_OBJECT not in bundle.digests or not features.NETFILTER.is_there():
-        return 0, []
-    faults = [*_programs(pins, programs)]
+        return 1, [*_own_hooks(pins, 0)]
+    faults = [*_programs(pins, programs), *_own_hooks(pins, 1)]
     pods = {at.ifindex: at.interface for at in generation.attachments if at.role == "pod"}
     if HookedDevices.is_there(pins):
         with HookedDevices(pins) as devices:
             missing = pods.keys() - devices.ifindexes()
         faults += (f"{HookedDevices.NAME}: {pods[each]} is missing" for each in sorted(missing))
-    return len(prerouting.FAMILIES) + len(pods), faults
+    return len(prerouting.FAMILIES) + len(pods) + 1, faults
 
 
 def _programs(pins: Pins, programs: Programs) -> Iterator[str]:
@@ -35,3 +36,13 @@ def _programs(pins: Pins, programs: Programs) -> Iterator[str]:
             yield from programs.differences(attached[family], prerouting.PROGRAM, where)
         else:
             yield f"{where}: {prerouting.PROGRAM} is not attached"
+
+
+def _own_hooks(pins: Pins, due: int) -> Iterator[str]:
+    """With a larger number, first packets would skip hooks of other software."""
+    if not NetfilterHooks.is_there(pins):
+        return
+    with NetfilterHooks(pins) as known:
+        found = known.n_hooks
+    if found != due:
+        yield f"{NetfilterHooks.NAME}: {found} hooks are called ours, expected {due}"

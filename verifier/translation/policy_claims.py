@@ -22,7 +22,7 @@ from policyc.verifier.translation.lookups import Looks
 from policyc.verifier.translation.policy_runs import PolicyRuns
 from policyc.verifier.translation.words import Words
 
-OPENER_PROBE, OPENER_EITHER, OPENER_OWN_NODE = 1, 2, 5
+OPENER_KNOWN, OPENER_PROBE, OPENER_EITHER, OPENER_OWN_NODE = 0, 1, 2, 5
 """Values of enum pc_opener in runtime/datapath/flow.h."""
 EFFECTS = "pc_effects"
 

@@ -5,7 +5,8 @@ It may call itself, to decide the other direction of a connection: the packet do
 opened it, and this direction is allowed. The flow is then the one that the other end would have opened,
 and nothing else of it changes. It may call the program that resets revoked connections: the flow is
 denied, it is TCP or SCTP, the packet does not open it, the opening end is known, and the policy knows
-both ends. The flow stays, and carries the drop reason.
+both ends. The flow stays, and carries the drop reason. It may call the program that forwards first
+packets: the flow is allowed, in the direction that opens it. The flow stays.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,13 +20,21 @@ from policyc.verifier.bytecode.symbolic.all_runs import Ended
 from policyc.verifier.bytecode.symbolic.unknown import UnknownMemory
 from policyc.verifier.bytecode.values import Bits, Truth
 from policyc.verifier.translation.claims import Claim, number_in
-from policyc.verifier.translation.policy_claims import OPENER_EITHER, OPENER_PROBE, PolicyClaims
+from policyc.verifier.translation.effect_claims import INSERT
+from policyc.verifier.translation.policy_claims import (
+    OPENER_EITHER,
+    OPENER_KNOWN,
+    OPENER_PROBE,
+    PolicyClaims,
+)
 from policyc.verifier.translation.policy_runs import SCRATCH, PolicyRuns
 from policyc.verifier.translation.words import Words
 
 PROGRAMS = "pc_policy"
 ON_REVOKED = "pc_on_revoked"
 """The map whose one program resets a connection; runtime/datapath/policy_run.h."""
+FIRST = "pc_first_slot"
+"""The map whose one program forwards a first packet; runtime/datapath/first_slot.h."""
 WITH_OPENING = (6, 132)
 """TCP and SCTP."""
 SWAPPED = (("tuple.saddr", "tuple.daddr"), ("tuple.sport", "tuple.dport"), ("src", "dst"))
@@ -47,6 +56,9 @@ class TailCallClaims:
         domain, guard = self.runs.domain, end.guard.term()
         if call.map == ON_REVOKED:
             yield from self._of_reset(end)
+            return
+        if call.map == FIRST:
+            yield from self._of_first(end)
             return
         if call.map != PROGRAMS:
             yield Claim("it goes on as another program", guard)
@@ -80,11 +92,28 @@ class TailCallClaims:
         proto = self.runs.field("tuple.proto")
         has_opening = domain.any_of(domain.equal(proto, each, 8) for each in WITH_OPENING)
         yield Claim("it resets what is no connection", domain.both(guard, domain.no(has_opening)))
-        place, size = self._place("action.reason")
-        reason = self.runs.source.btf.enumerators("drop_reason")["PC_DROP_POLICY"]
-        said = {place + n: reason >> 8 * n & 0xFF for n in range(size)}
-        wrong = domain.any_of(self._differs(end, said))
+        wrong = domain.any_of(self._differs(end, self._said("PC_DROP_POLICY")))
         yield Claim("it resets another flow", domain.both(guard, wrong))
+
+    def _of_first(self, end: Ended) -> Iterator[Claim]:
+        """It leaves the flow in the same state as a packet that passes."""
+        domain, guard = self.runs.domain, end.guard.term()
+        denied = domain.both(guard, domain.no(self.policy.is_allowed))
+        yield Claim("it forwards what is denied", denied)
+        opener = domain.equal(self.runs.field("opener"), OPENER_KNOWN, 8)
+        is_reply = domain.no(domain.equal(self.runs.field("is_reply"), 0, 8))
+        unsure = domain.either(domain.no(opener), is_reply)
+        yield Claim("it forwards what the other end may have opened", domain.both(guard, unsure))
+        again = domain.no(domain.equal(self.runs.field("action.entry_op"), INSERT, 8))
+        yield Claim("it forwards what is no first packet", domain.both(guard, again))
+        wrong = domain.any_of(self._differs(end, self._said("PC_PASS")))
+        yield Claim("it forwards another flow", domain.both(guard, wrong))
+
+    def _said(self, reason: str) -> dict[int, Bits]:
+        """The bytes of the flow's reason, by offset."""
+        place, size = self._place("action.reason")
+        number = self.runs.source.btf.enumerators("drop_reason")[reason]
+        return {place + n: number >> 8 * n & 0xFF for n in range(size)}
 
     def _differs(self, end: Ended, wanted: Mapping[int, Bits]) -> Iterator[Truth]:
         """For each byte of the flow: it is neither the wanted byte nor, elsewhere, the old one."""

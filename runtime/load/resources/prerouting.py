@@ -37,6 +37,11 @@ class Prerouting(Resource):
                 self.context.pins, self._loaded.program_fd(prerouting.PROGRAM), work.undo
             )
 
+    @property
+    def n_hooks(self) -> int:
+        """Our hooks of each IP family, once it is attached."""
+        return 1 if self._loaded else 0
+
     def sweep(self, generation: Generation) -> None:
         """The program before goes, and devices that are gone."""
         pins = self.context.pins

@@ -178,7 +178,7 @@ def test_new_hooks_replace_the_old_in_place(node: NodeUnderTest, mode: Mode) -> 
         filter_now = clsact.find(node.ifindex["pca"], "ingress")
         assert old is not None and filter_now is not None and filter_now.prog_id != old.prog_id
     assert sorted(path.name for path in (node.bpffs / "hooks").iterdir()) == [
-        "pc_from_pod", "pc_from_reasm", "pc_from_slave", "pc_from_tunnel", "pc_from_uplink",
+        "pc_first", "pc_from_pod", "pc_from_reasm", "pc_from_slave", "pc_from_tunnel", "pc_from_uplink",
         "pc_netkit", "pc_resets", "pc_to_pod", "pc_to_route", "pc_to_slave", "pc_to_uplink",
     ]  # fmt: skip
 

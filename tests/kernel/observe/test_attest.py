@@ -22,12 +22,14 @@ from policyc.compiler.driver.eval.lab import (
 from policyc.compiler.frontend import PathSource, ReadOptions, read_cluster
 from policyc.runtime import switch
 from policyc.runtime.attach import attach
-from policyc.runtime.attach.program_slot import FROM_TUNNEL
+from policyc.runtime.attach.program_slot import FIRST, FROM_TUNNEL
 from policyc.runtime.bundle.bundle import POLICY_OBJECT
 from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.libbpf import Object
 from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.lab.topology import Lab
+from policyc.runtime.maps.settings import NetfilterHooks
+from policyc.runtime.undo import Undo
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("loads_of_children")]
 ROOT = Path(__file__).parents[3]
@@ -263,6 +265,26 @@ def test_attest_reports_what_an_uplinks_hook_calls(
         bpf_syscall.map_update(fd, bytes(4), struct.pack("=I", other))
     code, (fault,) = running.attest(capfd)
     assert code == 1 and fault.startswith("pc_tunnel_slot: the program pc_to_pod")
+
+
+def test_attest_reports_what_the_policy_program_calls_for_first_packets(
+    running: Running, capfd: pytest.CaptureFixture[str]
+) -> None:
+    hook, slot = running.pins.hook("pc_to_pod"), running.pins.map(FIRST.name)
+    with bpf_syscall.obj_get(hook) as other, bpf_syscall.obj_get(slot) as fd:
+        bpf_syscall.map_update(fd, bytes(4), struct.pack("=I", other))
+    code, (fault,) = running.attest(capfd)
+    assert code == 1 and fault.startswith("pc_first_slot: the program pc_to_pod")
+
+
+def test_attest_reports_another_number_of_netfilter_hooks(
+    running: Running, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with NetfilterHooks(running.pins) as known, Undo() as undo:
+        before = known.n_hooks
+        known.set_hooks(before + 1, undo)
+        fault = f"pc_netfilter: {before + 1} hooks are called ours, expected {before}"
+        assert running.attest(capfd) == (1, [fault])
 
 
 def test_attest_reports_the_same_program_over_other_tables(

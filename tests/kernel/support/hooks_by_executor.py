@@ -241,7 +241,7 @@ class Twin:
                 around = Around(self._program(POLICY), self._maps, oracle)
                 ended = go_on(around, ended)
             else:
-                assert there is None, "these loads have no bypass, and no packet has outer headers"
+                assert there is None, "no bypass, no pod of another namespace, no outer headers"
                 ended = resume(around, ended.state)
         return ended
 

@@ -62,8 +62,10 @@ TCP_SIZES = {
     ("sk_buff___stamped", "0:1"): 2,
     **{("netns_xfrm___pc", f"0:0:{at}"): 4 for at in range(3)},
     **{("netns_xfrm___pc", f"0:1:{at}"): 1 for at in range(3)},
+    ("nf_hook_entries___pc", "0:0"): 2,
 }
-"""Of what the bypass reads of sockets, PREROUTING of packets, and the hooks of IPsec policies."""
+"""Of what the bypass reads of sockets, PREROUTING of packets, and the hooks of IPsec policies
+and netfilter."""
 
 
 class SomeKernel:

@@ -10,6 +10,7 @@ from tests.unit.verifier.translation.generations import (
     made,
 )
 from tests.unit.verifier.translation.wrong_programs import (
+    FIRST_PACKETS,
     IN_HEADERS,
     RESETS,
     WRONG,
@@ -48,6 +49,15 @@ def test_a_program_that_resets_something_else_is_refuted(
 ) -> None:
     right, wrong = RESETS[claim]
     case, code = in_header(f"resets: {claim}", "policy_run.h", right, wrong, monkeypatch)
+    assert refutation(case, code) == claim
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("claim", FIRST_PACKETS)
+def test_a_program_that_forwards_something_else_is_refuted(
+    claim: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case, code = in_header(f"first: {claim}", *FIRST_PACKETS[claim], monkeypatch)
     assert refutation(case, code) == claim
 
 

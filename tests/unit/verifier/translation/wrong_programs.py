@@ -100,6 +100,31 @@ RESETS: dict[str, tuple[str, str]] = {
 }
 """The claim -> what stands in policy_run.h, and what in its place. No verdict is another one."""
 
+FIRST_PACKETS: dict[str, tuple[str, str, str]] = {
+    "it forwards what is denied": (
+        "policy_run.h",
+        "\tif (decision->allowed && !flow->action.reason)\n\t\tpc_first_offer",
+        "\tif (flow->action.reason != PC_DROP_CT_FULL)\n\t\tpc_first_offer",
+    ),
+    "it forwards what the other end may have opened": (
+        "first_slot.h",
+        "flow->opener == PC_OPENER_KNOWN",
+        "flow->opener <= PC_OPENER_EITHER",
+    ),
+    "it forwards what is no first packet": (
+        "first_slot.h",
+        "flow->action.entry_op == PC_ENTRY_INSERT && ",
+        "",
+    ),
+    "it forwards another flow": (
+        "policy_run.h",
+        "\t\tpc_first_offer(skb, flow);",
+        "\t\t({ __be16 was = flow->tuple.dport; flow->tuple.dport = 0;"
+        " pc_first_offer(skb, flow); flow->tuple.dport = was; });",
+    ),
+}
+"""The claim -> the header, what stands there, and what in its place. No verdict is another one."""
+
 
 def refutation(case: Made, code: bytes) -> str:
     """The first claim that does not hold, or why the program cannot be checked; "" if all hold."""
