@@ -71,8 +71,7 @@ from policyc.runtime.state import Generation
     type=click.Choice(get_args(Forwarding)),
     default="redirect",
     show_default=True,
-    help="Send established connections between local pods over the fast path (redirect), or over the "
-    "stack path.",
+    help="Send connections between local pods over the fast path (redirect), or over the stack path.",
 )
 @click.option(
     "--uplink",

@@ -18,6 +18,7 @@ from policyc.runtime.attach import (
     socket_listing,
     xdp,
 )
+from policyc.runtime.attach.program_slot import FIRST
 from policyc.runtime.attach.xdp import XdpUplink
 from policyc.runtime.devices import ipsec, reassembly, tunnel
 from policyc.runtime.endpoints import endpoint_maps
@@ -118,6 +119,7 @@ class NodeStatus:
     tunnel: dict[str, int] | None = None
     """Packets to and from other nodes, and those of them by the VXLAN device; None: no tunnel."""
     has_ipsec: bool = False  # the host has IPsec policies: uplinks have no fast path
+    first_packets: bool = False  # those between pods may use the fast path
     services_outside: dict[str, int] = field(default_factory=dict)
     """Addresses and ports of Services with their own return path: "tunnel", "dsr" -> how many."""
     xdp: tuple[XdpUplink, ...] = ()  # where XDP forwards packets to other nodes
@@ -230,6 +232,7 @@ def _status(where: Pins, generation: Generation, word: switch.Word, state: State
         reassembly=_reassembly(where, generation),
         tunnel=_tunnel(where, generation),
         has_ipsec=ipsec.has_policies(),
+        first_packets=bool(FIRST.program(where)),
         services_outside=service_tables.ways_back(where),
         xdp=_xdp(where),
         missing_devices=tuple(each.title for each in generation.endpoints if each.is_missing),

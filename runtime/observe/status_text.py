@@ -38,6 +38,8 @@ def show(status: NodeStatus, console: Console, printable: Callable[[str], str] =
             f"the node is under host policy as {status.host.name}; failsafe ports: "
             f"{status.host.failsafes.describe()}"
         )
+    if any(each.has_peer for each in status.endpoints) and not status.first_packets:
+        say("first packets between pods take the stack path")
     if status.has_ipsec:
         say("the host has IPsec policies: packets at uplinks and between nodes take the stack path")
     if status.tunnel is not None:

@@ -247,6 +247,8 @@ def test_a_load_leaves_first_packets_to_other_software_at_a_pods_device(
         with other(node, passing):
             node.load(policy, mode=mode)
             assert not FIRST.program(node.pins)
+            found = node.status()
+            assert found is not None and not found.first_packets
             talk.once()
             assert (leaving.to("b"), leaving.to("a")) == (1, 1)
         node.load(policy, mode=mode)

@@ -29,6 +29,20 @@ def test_ipsec_policies_and_packets_between_nodes_are_shown() -> None:
         assert "packets between nodes: 7 encapsulated, 7 decapsulated" in out.getvalue()
 
 
+def test_first_packets_on_the_stack_path_are_shown_where_pods_use_the_fast_path() -> None:
+    for has_peer in (False, True):
+        pod = LoadedEndpoint(1, "shop", "web", (), "veth0", 3, "", {}, has_peer=has_peer)
+        for first_packets in (False, True):
+            status = NodeStatus(
+                "n", "b", "00", 1, 0, "redirect", (), "tunnel", (), (pod,), (), (), {}, (),
+                first_packets=first_packets,
+            )  # fmt: skip
+            out = io.StringIO()
+            show(status, Console(file=out, width=400, force_terminal=False))
+            is_shown = "first packets between pods take the stack path" in out.getvalue()
+            assert is_shown == (has_peer and not first_packets)
+
+
 def test_names_are_escaped() -> None:
     endpoint = LoadedEndpoint(1, "shop", EVIL, ("10.0.0.1",), EVIL, 3, "02:00:00:00:00:01", {})
     rule = RuleCount(7, 1, "allow", EVIL)
