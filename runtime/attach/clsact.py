@@ -15,7 +15,7 @@ from policyc.runtime.kernel import rtnetlink
 KIND = "clsact"
 PRIORITY = 1000
 HANDLE = 1
-_PARENTS = {"ingress": 0xFFFFFFF2, "egress": 0xFFFFFFF3}
+PARENTS = {"ingress": 0xFFFFFFF2, "egress": 0xFFFFFFF3}
 _ETH_P_ALL = 3
 _TCA_BPF_ID = 11  # pyroute2 0.9 does not know it yet
 _EEXIST, _ENOENT, _EINVAL, _ENODEV = 17, 2, 22, 19
@@ -51,7 +51,7 @@ def attach(prog: int, ifindex: int, direction: str, name: str) -> None:
             HANDLE,
             fd=prog,
             name=name,
-            parent=_PARENTS[direction],
+            parent=PARENTS[direction],
             prio=PRIORITY,
             protocol=_ETH_P_ALL,
             classid=1,
@@ -73,7 +73,7 @@ def detach(ifindex: int, direction: str, name: str) -> None:
                 "bpf",
                 ifindex,
                 HANDLE,
-                parent=_PARENTS[direction],
+                parent=PARENTS[direction],
                 prio=PRIORITY,
                 protocol=_ETH_P_ALL,
             )
@@ -93,28 +93,20 @@ def find(ifindex: int, direction: str) -> FilterInfo | None:
         return _find(netlink, ifindex, direction)
 
 
-def has_others(netlink: Any, ifindex: int, direction: str) -> bool:
-    """Whether there are filters that are not in our place. The kernel lists a priority as handle 0."""
-    return any(
-        each["info"] >> 16 != PRIORITY or each["handle"] not in (0, HANDLE)
-        for each in _filters(netlink, ifindex, direction)
-    )
-
-
-def _filters(netlink: Any, ifindex: int, direction: str) -> list[Any]:
-    """Every filter of the direction; none without the qdisc, or without the device."""
+def _find(netlink: Any, ifindex: int, direction: str) -> FilterInfo | None:
     try:
-        return rtnetlink.dump(
-            lambda: netlink.get_filters(index=ifindex, parent=_PARENTS[direction])
+        filters = rtnetlink.dump(
+            lambda: netlink.get_filters(index=ifindex, parent=PARENTS[direction])
         )
     except rtnetlink.refused() as error:
-        if rtnetlink.code_of(error) in (_ENOENT, _EINVAL, _ENODEV):
-            return []
+        if rtnetlink.code_of(error) in (
+            _ENOENT,
+            _EINVAL,
+            _ENODEV,
+        ):  # no such qdisc, or no such device
+            return None
         raise
-
-
-def _find(netlink: Any, ifindex: int, direction: str) -> FilterInfo | None:
-    for each in _filters(netlink, ifindex, direction):
+    for each in filters:
         if each["info"] >> 16 != PRIORITY or each["handle"] != HANDLE:
             continue
         options = each.get_attr("TCA_OPTIONS")

@@ -26,7 +26,7 @@ enum pc_ct_state {
 	PC_CT_NODE = 16,   /* opened by the node itself, which no policy decides (A22) */
 	PC_CT_DENIED = 32, /* was allowed once; no policy since then has allowed it */
 	PC_CT_TRIED = 64,  /* the move to the established table was tried */
-	/* the stack path has brought a packet for this end to its device */
+	/* the stack path has brought a packet for this end to its device, or would only route it */
 	PC_CT_CAME_SRC = 128,
 	PC_CT_CAME_DST = 256,
 	PC_CT_NAT = 512,         /* translated: one of two entries */

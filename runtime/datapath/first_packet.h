@@ -8,6 +8,7 @@
 #pragma once
 #include "ct_pre_nat.h"
 #include "forward_out.h"
+#include "forwarding6.h"
 #include "netfilter.h"
 
 /* Type of service, or traffic class and flow label: routing rules may read it. */
@@ -105,19 +106,31 @@ __noinline int pc_first_learn(const struct pc_flow *flow, struct pc_ct *ct,
 	return true;
 }
 
+/* Whether the entry is the one that the policy program has stored. Another CPU may have replaced
+ * it: by one of the opposite direction, or of a packet that was translated otherwise.
+ */
+static __always_inline bool pc_first_is_own(const struct pc_ct_at *at, const struct pc_flow *flow)
+{
+	const struct pc_ct *ct = at->ct;
+
+	return at->back == ct->back && ct->epoch == flow->epoch && !(ct->state & PC_CT_CAME) &&
+	       !(ct->state & PC_CT_NAT) == !flow->nat.backend && pc_ct_is_translated_as(ct, flow);
+}
+
 /* The device to whose peer the packet is redirected; 0: it takes the stack path, unchanged. */
 static __always_inline __u32 pc_forward_first(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	struct pc_ct_end to = {.ifindex = flow->dst.ifindex};
-	struct pc_ct *ct;
+	struct pc_ct_at at;
 
 	if (skb->mark || !pc_may_forward(skb, flow, &to) ||
-	    pc_has_netfilter(skb, flow->tuple.family) || pc_has_ipsec(skb))
+	    pc_has_netfilter(skb, flow->tuple.family) || pc_has_ipsec(skb) ||
+	    (flow->tuple.family == PC_IPV6 && !pc_forwards_ipv6(skb)))
 		return 0;
-	ct = pc_ct_get(&flow->tuple, true).ct;
-	if (!ct || ct->epoch != flow->epoch || ct->state & PC_CT_CAME ||
-	    !pc_first_routes(skb, flow, ct, &to) || !pc_readdress(skb, flow, &to))
+	at = pc_ct_get(&flow->tuple, true);
+	if (!at.ct || !pc_first_is_own(&at, flow) || !pc_first_routes(skb, flow, at.ct, &to) ||
+	    !pc_readdress(skb, flow, &to))
 		return 0;
-	pc_first_learn(flow, ct, &to);
+	pc_first_learn(flow, at.ct, &to);
 	return to.ifindex;
 }

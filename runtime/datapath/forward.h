@@ -25,7 +25,9 @@ static __always_inline bool pc_has_peer(const struct pc_ct_match *match)
 	return match->at.ct->peers & (match->is_reply ? PC_DECIDED_SRC : PC_DECIDED_DST);
 }
 
-/* The stack path has brought such packets here. Until then the stack may change or drop them. */
+/* The stack path has brought such packets here, or would only route them (first_packet.h).
+ * Otherwise the stack may change or drop them.
+ */
 static __always_inline bool pc_is_forwarded(const struct pc_ct_match *match)
 {
 	return match->at.ct->state & pc_came(match) && pc_has_peer(match);

@@ -3,6 +3,7 @@
 
 from policyc.runtime.attach import other_programs
 from policyc.runtime.attach.program_slot import FIRST, FIRST_HOOK
+from policyc.runtime.load.context import Removal
 from policyc.runtime.load.resources.prerouting import Prerouting
 from policyc.runtime.load.resources.programs import Hooks
 from policyc.runtime.load.resources.resource import Resource, Transaction
@@ -25,6 +26,11 @@ class FirstPackets(Resource):
             FIRST.replace(at.pins, program, work.undo, work.held)
         else:
             FIRST.empty(at.pins, work.undo, work.held)
+
+    @staticmethod
+    def remove(removal: Removal) -> None:
+        """It goes before our hook in netfilter, which it does not count as another one's."""
+        FIRST.clear(removal.pins)
 
     def _is_wanted(self, generation: Generation) -> bool:
         """Unless no pod uses the fast path, or other software looks at packets at their devices."""

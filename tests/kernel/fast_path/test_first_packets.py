@@ -4,23 +4,35 @@
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
+from policyc.runtime import switch
+from policyc.runtime.attach import prerouting
 from policyc.runtime.attach.program_slot import FIRST
 from policyc.runtime.kernel import bpf_syscall, rtnetlink
-from tests.kernel.support.arrival import SILENCE, WAITS, accepted, connects
-from tests.kernel.support.node_under_test import LOCAL, B, NodeUnderTest, ip
-from tests.kernel.support.packets import Host
+from policyc.runtime.kernel.libbpf import Object
+from policyc.runtime.kernel.pins import Pins
+from tests.kernel.support.arrival import SILENCE, WAITS, accepted, connects, is_silent
+from tests.kernel.support.node_under_test import HOSTS, LOCAL, A, B, NodeUnderTest, ip
+from tests.kernel.support.objects import compile_c
+from tests.kernel.support.packets import Host, mac_bytes
 from tests.kernel.support.service_yaml import TARGET, VIP, web
-from tests.kernel.support.table_policy import tcp_port
-from tests.kernel.support.wire import Wire
+from tests.kernel.support.table_policy import ANY, tcp_port
+from tests.kernel.support.wire import Wire, link_address
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])
 THERE = {"the pod": (B, 80), "a Service": (VIP, TARGET)}
 ELSEWHERE = ("src", "192.0.2.0/24", "dst", "198.51.100.0/24", "dir", "fwd")
+MARKING = """\
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+SEC("tc") int mark(struct __sk_buff *skb) { skb->mark = 5; return -1; }
+char mark_license[] SEC("license") = "GPL";
+"""
 _ETH_P_ALL, _OUTGOING = 3, 4
 
 
@@ -51,9 +63,36 @@ class Leaving:
         with suppress(TimeoutError):
             while True:
                 whole, (_, _, kind, *_) = self._taps[pod].recvfrom(1 << 16)
-                proto = whole[23] if whole[12:14] == b"\x08\x00" else whole[20]
-                found += kind == _OUTGOING and proto in (6, 17)
+                found += kind == _OUTGOING and protocol(whole) in (6, 17)
         return found
+
+
+def tap(wire: Wire, pod: str, owned: ExitStack) -> socket.socket:
+    """Hears what comes in at the pod's own device."""
+
+    def made() -> socket.socket:
+        found = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
+        found.bind((f"{LOCAL[pod]}.p", _ETH_P_ALL))
+        return found
+
+    found = wire.within(pod, made)
+    assert isinstance(found, socket.socket)
+    owned.enter_context(found)
+    found.settimeout(SILENCE)
+    return found
+
+
+def came_in(hears: socket.socket) -> Iterator[bytes]:
+    """TCP packets."""
+    with suppress(TimeoutError):
+        while True:
+            whole, (_, _, kind, *_) = hears.recvfrom(1 << 16)
+            if kind == socket.PACKET_HOST and protocol(whole) == 6:
+                yield whole
+
+
+def protocol(whole: bytes) -> int:
+    return whole[23] if whole[12:14] == b"\x08\x00" else whole[20]
 
 
 class Talk:
@@ -62,6 +101,10 @@ class Talk:
     def __init__(self, wire: Wire, family: int, there: Host = B, port: int = 80) -> None:
         self._wire, self._address = wire, there.address(family)
         self._listener = wire.listen("b", port, family)
+
+    def close(self) -> None:
+        """No longer listen."""
+        self._listener.close()
 
     def once(self) -> None:
         """A request and an answer."""
@@ -106,9 +149,9 @@ def test_the_policy_of_the_receiver_holds_for_first_packets(
 
 
 @contextmanager
-def nft(hook: str, rule: str = "", device: str = "") -> Iterator[None]:
-    """A chain of nftables at this hook."""
-    kind, where = ("netdev", f"device {device} ") if device else ("inet", "")
+def nft(hook: str, rule: str = "", device: str = "", kind: str = "inet") -> Iterator[None]:
+    """A chain of nftables at this hook, in a table of this family."""
+    where = f"device {device} " if device else ""
     chain = f"type filter hook {hook} {where}priority 0\n{rule}\n"
     text = f"table {kind} first {{\nchain c {{\n{chain}}}\n}}\n"
     subprocess.run(["nft", "-f", "-"], input=text, text=True, check=True)
@@ -127,24 +170,11 @@ def xfrm() -> Iterator[None]:
         ip("xfrm", "policy", "delete", *ELSEWHERE)
 
 
-@contextmanager
-def back_elsewhere(family: int) -> Iterator[None]:
-    """Replies would be routed by the loopback device."""
-    kind = f"-{family}"
-    ip(kind, "rule", "add", "from", B.address(family), "lookup", "77", "priority", "5")
-    ip(kind, "route", "add", "unreachable", "default", "table", "77")
-    try:
-        yield
-    finally:
-        ip(kind, "route", "delete", "unreachable", "default", "table", "77")
-        ip(kind, "rule", "delete", "priority", "5")
-
-
 STACK: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "a chain in prerouting": lambda: nft("prerouting"),
     "a chain in forward": lambda: nft("forward"),
     "a chain in postrouting": lambda: nft("postrouting"),
-    "a chain at the sender's device": lambda: nft("ingress", device=LOCAL["a"]),
+    "a chain at the sender's device": lambda: nft("ingress", device=LOCAL["a"], kind="netdev"),
     "an IPsec policy": xfrm,
 }
 """What the stack may do with packets, from the next packet on."""
@@ -178,17 +208,195 @@ def test_the_stack_asks_for_an_unknown_neighbour(node: NodeUnderTest, wire: Wire
         assert leaving.to("b") == 0
 
 
+def other_mac(family: int) -> None:
+    """The neighbour has another MAC than the pod."""
+    neighbour(family, B, LOCAL["b"], "02:00:00:00:0f:0f")
+
+
+def other_device(family: int) -> None:
+    """The route to the receiver leads back to the sender's device."""
+    neighbour(family, B, LOCAL["a"], B.mac)
+    ip(f"-{family}", "route", "replace", prefix(B, family), "dev", LOCAL["a"])
+
+
+def back_by_rule(family: int) -> None:
+    """A rule by source leaves replies without a route."""
+    kind = f"-{family}"
+    ip(kind, "rule", "add", "from", B.address(family), "lookup", "77", "priority", "5")
+    ip(kind, "route", "add", "unreachable", "default", "table", "77")
+
+
+def back_by_other_device(family: int) -> None:
+    neighbour(family, A, LOCAL["b"], A.mac)
+    ip(f"-{family}", "route", "replace", prefix(A, family), "dev", LOCAL["b"])
+
+
+def back_to_other_mac(family: int) -> None:
+    neighbour(family, A, LOCAL["a"], "02:00:00:00:0f:0f")
+
+
+def neighbour(family: int, pod: Host, device: str, mac: str) -> None:
+    ip("neigh", "replace", pod.address(family), "lladdr", mac, "dev", device, "nud", "permanent")
+
+
+def prefix(pod: Host, family: int) -> str:
+    return f"{pod.address(family)}/{32 if family == 4 else 128}"
+
+
+ELSEWHERE_ROUTED = {
+    other_mac: "b",
+    other_device: "",
+    back_by_rule: "b",
+    back_by_other_device: "b",
+    back_to_other_mac: "b",
+}
+"""What the node's tables say, and by whose device the SYN leaves; "" where the hook there drops it."""
+
+
 @families
-def test_the_stack_sees_a_packet_whose_reply_is_routed_elsewhere(
-    node: NodeUnderTest, wire: Wire, family: int
+@pytest.mark.parametrize("routed", ELSEWHERE_ROUTED)
+def test_the_stack_sees_first_packets_that_are_routed_elsewhere(
+    node: NodeUnderTest, wire: Wire, family: int, routed: Callable[[int], None]
 ) -> None:
     node.load(node.policy().allow("a", "b", tcp_port(80)))
     with ExitStack() as owned:
         leaving = Leaving(owned)
         wire.listen("b", 80, family)
-        with back_elsewhere(family):
-            assert not connects(wire.tcp_socket("a", family), (B.address(family), 80), SILENCE)
+        routed(family)
+        assert not connects(wire.tcp_socket("a", family), (B.address(family), 80), SILENCE)
+        by = ELSEWHERE_ROUTED[routed]
+        assert leaving.to(by) >= 1 if by else node.drops()
+
+
+@pytest.mark.parametrize(("table", "filtered"), [("ip", 4), ("ip6", 6)])
+def test_chains_of_one_family_leave_the_other_on_the_fast_path(
+    node: NodeUnderTest, wire: Wire, table: str, filtered: int
+) -> None:
+    node.load(node.policy().allow("a", "b", tcp_port(80)))
+    with ExitStack() as owned, nft("forward", kind=table):
+        leaving = Leaving(owned)
+        for family, port in ((4, 80), (6, 80)):
+            with closing(Talk(wire, family, port=port)) as talk:
+                talk.once()
+            assert leaving.to("b") == (family == filtered)
+
+
+def test_a_host_that_forwards_no_ipv6_forwards_no_first_packet(
+    node: NodeUnderTest, wire: Wire
+) -> None:
+    node.load(node.policy().allow("a", "b", tcp_port(80)))
+    wire.listen("b", 80, 6)
+    settings = Path("/proc/sys/net/ipv6/conf")
+    (settings / "all/forwarding").write_text("0")
+    for device in LOCAL.values():
+        (settings / device / "forwarding").write_text("1")
+    assert not connects(wire.tcp_socket("a", 6), (B.ip6, 80), SILENCE)
+    (settings / "all/forwarding").write_text("1")
+    assert connects(wire.tcp_socket("a", 6), (B.ip6, 80))
+
+
+def test_a_packet_at_its_last_hop_goes_no_further(node: NodeUnderTest, wire: Wire) -> None:
+    node.load(node.policy().allow("a", "b", tcp_port(80)))
+    listener, client = wire.listen("b", 80), wire.tcp_socket("a")
+    client.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, 1)
+    with suppress(OSError):  # an ICMP error, which says so
+        assert not connects(client, (B.ip4, 80), SILENCE)
+    assert is_silent(listener)
+
+
+def test_the_stack_sees_first_packets_with_a_mark(
+    node: NodeUnderTest, wire: Wire, tmp_path: Path
+) -> None:
+    """Another program has marked them for it, after the load."""
+    source = tmp_path / "mark.bpf.c"
+    source.write_text(MARKING)
+    compile_c(source, tmp_path / "mark.bpf.o")
+    node.load(node.policy().allow("a", "b", tcp_port(80)))
+    with ExitStack() as owned:
+        marking = owned.enter_context(Object(tmp_path / "mark.bpf.o", tmp_path))
+        marking.load()
+        leaving, talk = Leaving(owned), Talk(wire, 4)
+        where, kind = node.ifindex[LOCAL["a"]], bpf_syscall.ATTACH_TCX_INGRESS
+        program = marking.program_fd("mark")
+        with bpf_syscall.link_create_tcx(program, where, kind, is_first=True):
+            talk.once()
         assert leaving.to("b") >= 1
+        talk.once()
+        assert leaving.to("b") == 0
+
+
+@families
+@pytest.mark.parametrize("there", THERE)
+def test_packets_have_the_macs_of_the_gateway_and_the_pod(
+    node: NodeUnderTest, wire: Wire, there: str, family: int
+) -> None:
+    host, port = THERE[there]
+    node.load(node.policy().allow("a", "b", tcp_port(port)), services=web(B))
+    with ExitStack() as owned:
+        taps = {pod: tap(wire, pod, owned) for pod in LOCAL}
+        Talk(wire, family, host, port).once()
+        for pod, made in taps.items():
+            own = mac_bytes(HOSTS[pod].mac), mac_bytes(link_address(LOCAL[pod]))
+            assert {(whole[:6], whole[6:12]) for whole in came_in(made)} == {own}
+
+
+@families
+def test_datagrams_and_their_answers_bypass_the_stack(
+    node: NodeUnderTest, wire: Wire, family: int
+) -> None:
+    node.load(node.policy().allow("a", "b", ANY))
+    kind = socket.AF_INET if family == 4 else socket.AF_INET6
+    ends = []
+    with ExitStack() as owned:
+        leaving = Leaving(owned)
+        for pod, end in (("a", A), ("b", B)):
+            made = wire.within(pod, lambda: socket.socket(kind, socket.SOCK_DGRAM))
+            assert isinstance(made, socket.socket)
+            ends.append(owned.enter_context(made))
+            made.settimeout(WAITS)
+            made.bind((end.address(family), 5000))
+        client, server = ends
+        client.sendto(b"question", (B.address(family), 5000))
+        question, sender = server.recvfrom(16)
+        server.sendto(b"answer", sender)
+        assert (question, client.recv(16)) == (b"question", b"answer")
+        assert {pod: leaving.to(pod) for pod in LOCAL} == {"a": 0, "b": 0}
+
+
+def test_an_unload_takes_the_program_away_before_our_hook_in_netfilter(
+    node: NodeUnderTest, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.load(node.policy().allow("a", "b", tcp_port(80)))
+    assert FIRST.program(node.pins)
+    seen = []
+    keep_only = prerouting.keep_only
+
+    def noting(pins: Pins, tag: str) -> None:
+        seen.append(FIRST.program(pins))
+        keep_only(pins, tag)
+
+    monkeypatch.setattr(prerouting, "keep_only", noting)
+    node.unload()
+    assert seen == [0]
+
+
+def test_a_load_that_fails_leaves_first_packets_where_they_were(
+    node: NodeUnderTest, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = node.policy().allow("a", "b", tcp_port(80))
+    for forward, failing in (("redirect", "stack"), ("stack", "redirect")):
+        node.load(policy, forward=forward)
+        before = FIRST.program(node.pins)
+        with monkeypatch.context() as patch:
+            patch.setattr(switch, "store", failed)
+            with pytest.raises(OSError, match="no switch"):
+                node.load(policy, forward=failing)
+        assert FIRST.program(node.pins) == before
+        assert bool(before) == (forward == "redirect")
+
+
+def failed(*_: object) -> None:
+    raise OSError("no switch")
 
 
 @families
@@ -228,11 +436,17 @@ def tc_filter(node: NodeUnderTest, program: int) -> Iterator[None]:
 
 @contextmanager
 def netdev_chain(node: NodeUnderTest, program: int) -> Iterator[None]:
-    with nft("egress", device=LOCAL["b"]):
+    with nft("egress", device=LOCAL["b"], kind="netdev"):
         yield
 
 
-@pytest.mark.parametrize("other", [tcx_link, tc_filter, netdev_chain])
+@contextmanager
+def inet_chain(node: NodeUnderTest, program: int) -> Iterator[None]:
+    with nft("ingress", device=LOCAL["b"]):
+        yield
+
+
+@pytest.mark.parametrize("other", [tcx_link, tc_filter, netdev_chain, inet_chain])
 @pytest.mark.parametrize("mode", ["tcx", "clsact"])
 def test_a_load_leaves_first_packets_to_other_software_at_a_pods_device(
     node: NodeUnderTest,
@@ -256,7 +470,8 @@ def test_a_load_leaves_first_packets_to_other_software_at_a_pods_device(
         assert (leaving.to("b"), leaving.to("a")) == (0, 0)
     (text,) = node.notes
     assert text.endswith("so first packets between pods take the stack path")
-    assert "netdev" in text or LOCAL["b"] in text
+    assert ("nftables" in text) == (other in (netdev_chain, inet_chain))
+    assert "nftables" in text or LOCAL["b"] in text
 
 
 def test_on_the_stack_path_first_packets_take_it(node: NodeUnderTest, wire: Wire) -> None:

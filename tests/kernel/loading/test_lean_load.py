@@ -5,10 +5,12 @@ import json
 import re
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from policyc.runtime.attach.program_slot import FIRST
 from tests.kernel.support.bundles import (
     compiled,
     policy_for_web,
@@ -17,6 +19,7 @@ from tests.kernel.support.node_under_test import (
     NodeUnderTest,
     ip,
 )
+from tests.kernel.support.wire import Wire
 
 pytestmark = pytest.mark.kernel
 HEAVY = re.compile(
@@ -42,12 +45,20 @@ def _heavy_modules(arguments: list[str]) -> list[str]:
 
 
 def test_load_and_status_import_no_slow_module(node: NodeUnderTest, tmp_path: Path) -> None:
+    """Pods are in namespaces of their own, so they use the fast path."""
     node.node_addresses = ()
+    with ExitStack() as owned:
+        Wire(node, owned)
+        _loads_without_slow_modules(node, tmp_path)
+
+
+def _loads_without_slow_modules(node: NodeUnderTest, tmp_path: Path) -> None:
     bundle = compiled(tmp_path, policy_for_web("podSelector: {}"))
     bpffs = ["--bpffs", str(node.bpffs)]
     load = ["node", "load", str(bundle), "--endpoints", str(node.endpoints()), *bpffs]
     try:
         assert _heavy_modules(load) == []
+        assert FIRST.program(node.pins), "it has looked for programs of other software"
         assert _heavy_modules(load) == [], "a later load"
         ip("link", "del", "pcb")
         assert _heavy_modules([*load, "--missing-devices", "skip"]) == []

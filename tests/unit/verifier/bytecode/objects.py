@@ -63,9 +63,10 @@ TCP_SIZES = {
     **{("netns_xfrm___pc", f"0:0:{at}"): 4 for at in range(3)},
     **{("netns_xfrm___pc", f"0:1:{at}"): 1 for at in range(3)},
     ("nf_hook_entries___pc", "0:0"): 2,
+    ("ipv6_devconf___pc", "0:0"): 4,
 }
-"""Of what the bypass reads of sockets, PREROUTING of packets, and the hooks of IPsec policies
-and netfilter."""
+"""Of what the bypass reads of sockets, PREROUTING of packets, and the hooks of IPsec policies,
+netfilter and IPv6 settings."""
 
 
 class SomeKernel:
