@@ -43,7 +43,8 @@ system:
 
 $(VENV)/installed: requirements.lock setup.cfg pyproject.toml
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+	@# Not compiled: most of it is never imported, and what is imported is compiled then.
+	@$(BIN)/pip install -q --disable-pip-version-check --no-compile --require-hashes -r requirements.lock
 	@PYTHONWARNINGS=ignore $(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 

@@ -112,6 +112,7 @@ def nginx(node: Socketed, tmp_path: Path) -> Iterator[Path]:
         yield files
 
 
+@pytest.mark.slow
 def test_nginx_and_ab_with_kept_connections(node: Socketed, nginx: Path) -> None:
     words = ("ab", "-q", "-k", "-c", 4, "-t", SECONDS, "-n", 10**7, f"http://{WEB}:{PORT}/1")
     said = client(node, *words)

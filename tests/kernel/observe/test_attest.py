@@ -157,7 +157,13 @@ def set_word(pin: Path, key: bytes, word: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "index"), [("pc_cells_in", 0), ("pc_cells_in", 130), ("pc_nodes", 3), ("pc_class", 1)]
+    ("name", "index"),
+    [
+        ("pc_cells_in", 0),
+        pytest.param("pc_cells_in", 130, marks=pytest.mark.slow),
+        pytest.param("pc_nodes", 3, marks=pytest.mark.slow),
+        ("pc_class", 1),
+    ],
 )
 def test_attest_reports_a_tampered_entry(
     running: Running, name: str, index: int, capfd: pytest.CaptureFixture[str]

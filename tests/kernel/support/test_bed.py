@@ -244,6 +244,7 @@ def test_a_first_packet_program_is_reused_after_its_generation_is_removed(
     assert all(one != following for one, following in pairwise(seen))
 
 
+@pytest.mark.slow  # two first loads
 @pytest.mark.native
 @pytest.mark.fresh
 def test_a_test_about_loading_uses_no_bed(node: NodeUnderTest) -> None:
