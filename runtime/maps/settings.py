@@ -60,5 +60,5 @@ class NetfilterHooks(SingleEntry):
         return self.value.number(self.entry, "own_hooks")
 
     def set_hooks(self, n: int, undo: Undo) -> None:
-        """A list of hooks with no more than these has nobody else's."""
+        """How many there are. A list with more has hooks of other software."""
         self.set(self.value.pack(own_hooks=n), undo)

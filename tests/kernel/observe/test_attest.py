@@ -22,7 +22,7 @@ from policyc.compiler.driver.eval.lab import (
 from policyc.compiler.frontend import PathSource, ReadOptions, read_cluster
 from policyc.runtime import switch
 from policyc.runtime.attach import attach
-from policyc.runtime.attach.program_slot import FIRST, FROM_TUNNEL
+from policyc.runtime.attach.program_slot import FIRST, FROM_TUNNEL, ProgramSlot
 from policyc.runtime.bundle.bundle import POLICY_OBJECT
 from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.libbpf import Object
@@ -261,26 +261,22 @@ def put_into_slot(running: Running, slot: int, program: int) -> None:
         bpf_syscall.map_update(fd, struct.pack("=I", slot), struct.pack("=I", program))
 
 
-def test_attest_reports_what_an_uplinks_hook_calls(
+def test_attest_reports_an_uplinks_hook_that_calls_nothing(
     running: Running, capfd: pytest.CaptureFixture[str]
 ) -> None:
     FROM_TUNNEL.clear(running.pins)
     assert running.attest(capfd) == (1, ["pc_tunnel_slot: no program is called"])
-    hook, slot = running.pins.hook("pc_to_pod"), running.pins.map(FROM_TUNNEL.name)
-    with bpf_syscall.obj_get(hook) as other, bpf_syscall.obj_get(slot) as fd:
-        bpf_syscall.map_update(fd, bytes(4), struct.pack("=I", other))
-    code, (fault,) = running.attest(capfd)
-    assert code == 1 and fault.startswith("pc_tunnel_slot: the program pc_to_pod")
 
 
-def test_attest_reports_what_the_policy_program_calls_for_first_packets(
-    running: Running, capfd: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("slot", [FROM_TUNNEL, FIRST], ids=lambda slot: slot.name)
+def test_attest_reports_another_program_that_hooks_or_policy_call(
+    running: Running, capfd: pytest.CaptureFixture[str], slot: ProgramSlot
 ) -> None:
-    hook, slot = running.pins.hook("pc_to_pod"), running.pins.map(FIRST.name)
-    with bpf_syscall.obj_get(hook) as other, bpf_syscall.obj_get(slot) as fd:
+    hook, at = running.pins.hook("pc_to_pod"), running.pins.map(slot.name)
+    with bpf_syscall.obj_get(hook) as other, bpf_syscall.obj_get(at) as fd:
         bpf_syscall.map_update(fd, bytes(4), struct.pack("=I", other))
     code, (fault,) = running.attest(capfd)
-    assert code == 1 and fault.startswith("pc_first_slot: the program pc_to_pod")
+    assert code == 1 and fault.startswith(f"{slot.name}: the program pc_to_pod")
 
 
 def test_attest_reports_another_number_of_netfilter_hooks(
