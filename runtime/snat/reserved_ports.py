@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from policyc.runtime.errors import HostError, InputError
+from policyc.runtime.kernel import sock_diag
 from policyc.runtime.state import StateDir, Warn
 from policyc.runtime.undo import Undo
 
@@ -24,6 +25,8 @@ _SOCKETS = Path("/proc/thread-self/net")  # of this thread's network namespace
 _LISTENS, _UNCONNECTED = "0A", "07"  # TCP_LISTEN, TCP_CLOSE of <net/tcp_states.h>
 
 Ports = frozenset[int]
+Place = tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int]
+"""Where a socket receives: address and port."""
 
 
 def require_free(state: StateDir, ports: range) -> None:
@@ -35,8 +38,8 @@ def require_free(state: StateDir, ports: range) -> None:
     """
     low, high = map(int, _AUTOMATIC.read_text().split())
     may_ask = _ours(state).union(range(low, high + 1))
-    for protocol, kind in (("tcp", _LISTENS), ("udp", _UNCONNECTED)):
-        for address, port in _sockets(protocol, kind):
+    for protocol, sockets in (("tcp", _listening()), ("udp", _sockets("udp", _UNCONNECTED))):
+        for address, port in sockets:
             if port not in ports or _is_loopback(address):
                 continue
             if protocol == "udp" and port in may_ask:
@@ -54,9 +57,14 @@ def _is_loopback(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool
     return (mapped or address).is_loopback
 
 
-def _sockets(
-    protocol: str, state: str
-) -> Iterator[tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int]]:
+def _listening() -> Iterable[Place]:
+    try:
+        return sock_diag.listening()
+    except OSError:  # a kernel without CONFIG_INET_DIAG; its file also has every connection
+        return _sockets("tcp", _LISTENS)
+
+
+def _sockets(protocol: str, state: str) -> Iterator[Place]:
     for name in (protocol, f"{protocol}6"):
         try:
             lines = (_SOCKETS / name).read_text().splitlines()[1:]

@@ -3,6 +3,7 @@
 status.
 """
 
+import errno
 import ipaddress
 import json
 import socket
@@ -17,6 +18,7 @@ from rich.console import Console
 from policyc.compiler.cli.main import run
 from policyc.runtime import switch
 from policyc.runtime.errors import HostError, InputError
+from policyc.runtime.kernel import sock_diag
 from policyc.runtime.load import node as runtime
 from policyc.runtime.load.request import LoadRequest
 from policyc.runtime.observe.status_text import show
@@ -182,6 +184,17 @@ def test_a_range_with_a_port_where_the_node_listens_is_refused(
             loaded(node, ports=ports)
     assert f"`ss -lnp 'sport = :{port}'`" in caught.value.hint
     assert reserved() == "" and not node.bpffs.exists()
+
+
+def test_a_port_where_the_node_listens_is_refused_by_a_kernel_that_lists_no_sockets(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+
+    monkeypatch.setattr(sock_diag, "listening", fail)
+    with listening(socket.SOCK_STREAM, "::", 50099), pytest.raises(InputError, match="TCP"):
+        loaded(node, ports=PORTS)
 
 
 @families
