@@ -60,8 +60,9 @@ def test_a_missing_clang_is_reported_before_the_work(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("backend", "counters", "entries"), [
-    ("c", "none", None), ("c", "packets", 2), ("c", "bytes", 4), ("llvm", "none", None),
-    ("llvm", "bytes", 4)])  # fmt: skip
+    pytest.param("c", "none", None, marks=pytest.mark.slow),
+    pytest.param("c", "packets", 2, marks=pytest.mark.slow), ("c", "bytes", 4),
+    ("llvm", "none", None), pytest.param("llvm", "bytes", 4, marks=pytest.mark.slow)])  # fmt: skip
 def test_rule_counters_follow_the_option(
     tmp_path: Path, backend: str, counters: str, entries: int | None
 ) -> None:

@@ -230,13 +230,13 @@ def change(policies: Policies, how: str) -> None:
     "how",
     [
         "a new selector",
-        "a new block",
+        pytest.param("a new block", marks=pytest.mark.slow),
         "a new named port",
-        "a new subject",
-        "another name",
+        pytest.param("a new subject", marks=pytest.mark.slow),
+        pytest.param("another name", marks=pytest.mark.slow),
         "a policy more",
         "a policy less",
-        "another order",
+        pytest.param("another order", marks=pytest.mark.slow),
     ],
 )
 def test_some_changes_need_a_full_build(project: Project, ways: Ways, how: str) -> None:

@@ -101,7 +101,7 @@ def node() -> Iterator[LabNode]:
     "budgets",
     [pytest.param(MEASURED, id="code"), pytest.param(NO_CODE, id="tables", marks=pytest.mark.slow)],
 )
-@pytest.mark.parametrize("case", one_in(24, engine_cases()), ids=lambda case: case.slug)
+@pytest.mark.parametrize("case", one_in(48, engine_cases()), ids=lambda case: case.slug)
 def test_the_kernel_gives_the_written_verdict(
     case: VerdictCase, budgets: Budgets, node: LabNode
 ) -> None:

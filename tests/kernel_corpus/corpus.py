@@ -12,10 +12,7 @@ from tests.kernel_corpus.written import (
     variant_cases,
 )
 
-SLICE = (
-    "node-n1",
-    "mixed-100",
-)
+SLICE = ("node-n1",)
 """Loaded by `make test`, as none takes long to decide; `make test-all` loads the whole corpus."""
 
 ASKED = (

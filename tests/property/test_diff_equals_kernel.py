@@ -176,6 +176,7 @@ RICH = (6, 13, 27, 37, 39, 44)
 """Seeds with many kinds of difference. Where the drawn cases change, those that follow are enough."""
 
 
+@pytest.mark.slow
 def test_witnesses_of_every_kind_were_sent(node: LabNode) -> None:
     total: Counter[DifferenceKind] = Counter()
     wanted = (DifferenceKind.WIDENED, DifferenceKind.NARROWED, DifferenceKind.LATENT)

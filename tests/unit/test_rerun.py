@@ -66,8 +66,12 @@ def failing_once(n: int, mark: str = "@pytest.mark.waits") -> str:
     )
 
 
-def test_a_waiting_test_that_passes_the_second_time_passes_and_is_named(tmp_path: Path) -> None:
-    code, lines = run(tmp_path, failing_once(1) + "\ndef test_other():\n    pass\n", workers=2)
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_waiting_test_that_passes_the_second_time_passes_and_is_named(
+    tmp_path: Path, workers: int
+) -> None:
+    tests = failing_once(1) + "\ndef test_other():\n    pass\n"
+    code, lines = run(tmp_path, tests, workers=workers)
     assert code == 0
     at = lines.index("flaky:")
     assert lines[at + 1] == "  test_it.py::test_0"

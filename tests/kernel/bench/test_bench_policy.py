@@ -72,6 +72,7 @@ def test_thousands_of_blocks_give_the_verdicts_of_their_rules(tmp_path: Path) ->
     assert "cidrs 3000" in done.stdout and "llvm" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_wrong_verdict_ends_the_benchmark(tmp_path: Path) -> None:
     source = (BENCH / "policy_generic.c").read_text()
     work = tmp_path / "bench"

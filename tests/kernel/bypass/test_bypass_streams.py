@@ -22,10 +22,11 @@ from tests.kernel.support.bypass_lab import connection, counted, exchanged, rece
 from tests.kernel.support.conversation import Conversation, Stream, size_of
 from tests.kernel.support.lives import Lives
 from tests.kernel.support.socket_lab import PODS, Socketed, host_of, socket_lab
+from tests.property.length import examples
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("loads_of_children")]
 
-SECONDS = 8.0
+SECONDS = examples(8, 2)
 SHORT, SEVERAL = 100_000, 20
 """Short connections of one run of pingpong, and others at a time."""
 LOADS, ENDED = 12, 60

@@ -82,7 +82,9 @@ def test_the_same_source_gives_the_same_object(tmp_path: Path) -> None:
 
 @pytest.mark.kernel
 @pytest.mark.parametrize(
-    ("rows", "columns", "rounds"), [(1, 1, 0), (64, 100, 3), (2000, 1500, 8)], ids=str
+    ("rows", "columns", "rounds"),
+    [(1, 1, 0), pytest.param(64, 100, 3, marks=pytest.mark.slow), (2000, 1500, 8)],
+    ids=str,
 )
 def test_policies_of_every_size_pass_the_verifier(
     node: NodeUnderTest, tmp_path: Path, rows: int, columns: int, rounds: int

@@ -74,7 +74,7 @@ def test_every_fault_finds_the_code_that_it_changes() -> None:
     assert gone == []
 
 
-@pytest.mark.parametrize("name", one_in(4, QUICK))
+@pytest.mark.parametrize("name", one_in(8, QUICK))
 def test_a_fault_is_refuted_by_a_lemma_and_shown_by_the_kernel(name: str, tmp_path: Path) -> None:
     answer = answer_to(name)
     assert isinstance(answer, Refuted), answer

@@ -32,7 +32,7 @@ FLOWS = examples(100, 2)
 @pytest.mark.parametrize(
     ("case", "backend"),
     [
-        pytest.param(case, backend, marks=pytest.mark.slow if (at + of) % 2 else ())
+        pytest.param(case, backend, marks=pytest.mark.slow if (at + of) % 2 or at % 4 > 1 else ())
         for at, case in enumerate(CASES)
         for of, backend in enumerate(Backend)
     ],

@@ -439,7 +439,11 @@ FAULTY = [
 
 
 @pytest.mark.parametrize(
-    ("wrong", "steps", "n"), FAULTY, ids=[wrong.__name__ for wrong, _, _ in FAULTY]
+    ("wrong", "steps", "n"),
+    [
+        pytest.param(*each, id=each[0].__name__, marks=pytest.mark.slow if at % 2 else ())
+        for at, each in enumerate(FAULTY)
+    ],
 )
 def test_the_monitor_finds_a_model_with_a_known_fault(
     wrong: type[Model], steps: st.SearchStrategy[list[Step]], n: int

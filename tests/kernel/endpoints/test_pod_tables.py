@@ -45,6 +45,7 @@ Answer = tuple[int, int, int]
 NO_POD = (0, 0, 0)
 QUERIES = 131072
 CHANGES = examples(30, 3)
+WATCHED = 20_000
 
 
 @dataclass
@@ -163,15 +164,17 @@ PODS = {
     "a dense range": (4, range(0x0A010000, 0x0A010000 + 10000)),
     "65,536 dense": (4, range(0x0A010000, 0x0A020000)),
     "the first of every /24": (4, [n << 8 | 1 for n in range(0xA0000, 0xA0000 + 60000)]),
+    "8,192 sparse": (4, sparse(32, 8192)),
     "65,536 sparse": (4, sparse(32, 65536)),
     "a part of every /24": (4, [n << 8 | at for n in range(0xA0000, 0xA0400) for at in range(2, 66)]),
     "all with one first line": (4, ()),
     "65,536 of a /64": (6, range(0xFD00 << 112, (0xFD00 << 112) + 65536)),
+    "8,192 in as many /64": (6, [0xFD00 << 112 | n << 64 | 1 for n in range(8192)]),
     "65,536 in as many /64": (6, [0xFD00 << 112 | n << 64 | 1 for n in range(65536)]),
     "65,536 sparse, of IPv6": (6, sparse(128, 65536)),
 }  # fmt: skip
 
-QUICK = ("one", "65,536 sparse", "65,536 in as many /64")
+QUICK = ("one", "8,192 sparse", "8,192 in as many /64")
 """Those of `make test`."""
 
 
@@ -331,7 +334,7 @@ def test_no_reader_sees_a_partial_change(tables: Tables, address: str) -> None:
 
     def watch() -> None:
         while not ends.is_set():
-            tables.run("p_watch", 100_000)
+            tables.run("p_watch", WATCHED)
 
     reader = threading.Thread(target=watch)
     reader.start()

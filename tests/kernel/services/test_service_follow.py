@@ -66,7 +66,7 @@ from tests.kernel.support.service_yaml import (
     web,
 )
 from tests.kernel.support.table_policy import ANY
-from tests.slices import at_length
+from tests.slices import at_length, one_in
 
 pytestmark = [pytest.mark.kernel, *at_length(pytest.mark.fresh)]
 Resolved = dict[bytes, tuple[tuple[int, ...], list["Found"], list["Found"]]]
@@ -171,9 +171,7 @@ def ended(frontend: Frontend, backend: Backend) -> Found:
     return str(backend.address), backend.port, frontend.return_path or ""
 
 
-@pytest.mark.parametrize(
-    "seed", [0, 1, 2, *(pytest.param(n, marks=pytest.mark.slow) for n in range(3, 20))]
-)
+@pytest.mark.parametrize("seed", one_in(20, range(20)))
 def test_single_changes_and_one_write_give_the_same_tables(node: NodeUnderTest, seed: int) -> None:
     dice = random.Random(seed)
     node.load(node.policy(), services=[])

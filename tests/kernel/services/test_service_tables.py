@@ -180,6 +180,7 @@ def test_no_packet_sees_a_partial_change(node: NodeUnderTest) -> None:
     assert ends == {packed(host.ip4) for host in remote}
 
 
+@pytest.mark.slow
 def test_thousands_of_services_are_loaded_and_removed(node: NodeUnderTest) -> None:
     vips = [Host(VIP.mac, f"10.97.{i >> 8}.{i & 255}", f"fd97::{i:x}") for i in range(5000)]
     objects = [

@@ -34,6 +34,7 @@ from policyc.compiler.frontend.yaml.sources import sources_of
 from policyc.ir.decision import DecisionIR
 from policyc.ir.plan import CellLayout
 from policyc.ir.policy import Direction
+from tests.slices import one_in
 
 pytestmark = pytest.mark.thorough
 
@@ -70,7 +71,9 @@ def test_every_size_in_the_shell_has_a_number_that_stands_for_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "budgets", [MEASURED, NO_CODE, Budgets(cells=CellLayout.HASH)], ids=["chosen", "tables", "hash"]
+    "budgets",
+    one_in(3, [MEASURED, NO_CODE, Budgets(cells=CellLayout.HASH)]),
+    ids=["chosen", "tables", "hash"],
 )
 def test_the_object_has_the_maps_of_the_plan_and_no_debug_sections(
     decision: DecisionIR, budgets: Budgets

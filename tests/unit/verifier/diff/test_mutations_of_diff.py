@@ -465,7 +465,7 @@ NOTICED_LATE = (
 @pytest.mark.parametrize(
     "mutate",
     [
-        *one_in(6, [each for each in MUTATIONS if each not in NOTICED_LATE]),
+        *one_in(12, [each for each in MUTATIONS if each not in NOTICED_LATE]),
         *(pytest.param(each, marks=pytest.mark.slow) for each in NOTICED_LATE),
     ],
     ids=lambda each: each.__name__,
