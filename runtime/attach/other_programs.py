@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of other software at pods' devices, which do not see packets that are redirected past them.
+"""Programs of other software at devices of the hooks, which do not see packets redirected past them.
 
 These are tc programs, tc filters, programs of netkit, and chains of nftables at single devices. Asks by
 our own netlink messages: pyroute2 takes longer to import than a small load takes.
@@ -36,28 +36,34 @@ _NO_FILTERS = (errno.ENOENT, errno.EINVAL, errno.ENODEV)
 _GONE = (errno.ENODEV, errno.EINVAL)
 
 
-def what_is_there(pins: Pins, pods: Iterable[Attachment]) -> str:
+def what_is_there(pins: Pins, devices: Iterable[Attachment]) -> str:
     """What other software has at one of the devices, for a message; "" if there is nothing.
 
-    What cannot be read counts as something.
+    What cannot be read counts as something. At an uplink only what comes in is redirected past other
+    programs: what leaves passes them all.
     """
     try:
-        return next(_found(pins, tuple(pods)), "")
+        return next(_found(pins, tuple(devices)), "")
     except (OSError, HostError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        return f"other software's programs at pods' devices cannot be read ({why})"
+        return f"other software's programs cannot be read ({why})"
 
 
-def _found(pins: Pins, pods: tuple[Attachment, ...]) -> Iterator[str]:
+def _found(pins: Pins, devices: tuple[Attachment, ...]) -> Iterator[str]:
     if _has_device_chains():
         yield "nftables has chains at single devices"
-    filtered = _with_other_filters(pods)
-    netkits = set(pod_devices.netkit_devices({at.interface: at.ifindex for at in pods}).values())
-    for at in pods:
+    filtered = _with_other_filters(devices)
+    netkits = set(pod_devices.netkit_devices({at.interface: at.ifindex for at in devices}).values())
+    for at in devices:
         if at.ifindex in filtered or _has_other_links(pins, at):
             yield f"other software has tc programs at {at.interface}"
         if at.ifindex in netkits and _has_other_netkit(pins, at):
             yield f"other software has netkit programs at {at.interface}"
+
+
+def _hooks(at: Attachment) -> Iterator[attach.Hook]:
+    """Ours that may redirect packets past later ones."""
+    return (hook for hook in attach.hooks_at(at) if at.role == "pod" or hook.direction == "ingress")
 
 
 def _has_other_links(pins: Pins, at: Attachment) -> bool:
@@ -66,7 +72,7 @@ def _has_other_links(pins: Pins, at: Attachment) -> bool:
         return False
     return any(
         _attached(at.ifindex, hook.tcx_type) - _of_link(pins, at, hook.program)
-        for hook in attach.hooks_at(at)
+        for hook in _hooks(at)
     )
 
 
@@ -91,7 +97,7 @@ def _attached(ifindex: int, attach_type: int) -> set[int]:
         raise
 
 
-def _with_other_filters(pods: Iterable[Attachment]) -> set[int]:
+def _with_other_filters(devices: Iterable[Attachment]) -> set[int]:
     """The devices with tc filters other than the hooks'."""
     with links.connection("tc cannot be read") as netlink:
         filtered = {
@@ -101,9 +107,9 @@ def _with_other_filters(pods: Iterable[Attachment]) -> set[int]:
         }
         return {
             at.ifindex
-            for at in pods
+            for at in devices
             if at.ifindex in filtered
-            and any(_has_other_filter(netlink, at.ifindex, hook) for hook in attach.hooks_at(at))
+            and any(_has_other_filter(netlink, at.ifindex, hook) for hook in _hooks(at))
         }
 
 

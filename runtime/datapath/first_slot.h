@@ -14,13 +14,23 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_first_slot SEC(".maps");
 
+/* Whether the fast path serves the pods of this node among the ends, and the packet is at the hook
+ * of its sender, or of its receiver if its sender is of another node.
+ */
+static __always_inline bool pc_first_is_served(const struct pc_flow *flow)
+{
+	const struct pc_endpoint *here = flow->src.ifindex ? &flow->src : &flow->dst;
+
+	return here->ifindex == flow->device && here->flags & PC_ENDPOINT_PEER &&
+	       (!flow->dst.ifindex || flow->dst.flags & PC_ENDPOINT_PEER);
+}
+
 /* For an allowed packet whose entry is stored. Does not return if the packet opens a connection
- * between two pods of this node, is at its sender's hook, and the slot is filled.
+ * that the fast path serves, and the slot is filled.
  */
 static __always_inline void pc_first_offer(struct __sk_buff *skb, const struct pc_flow *flow)
 {
-	if (flow->src.flags & flow->dst.flags & PC_ENDPOINT_PEER &&
-	    flow->src.ifindex == flow->device && flow->opener == PC_OPENER_KNOWN &&
-	    flow->action.entry_op == PC_ENTRY_INSERT && !flow->is_reply)
+	if (flow->opener == PC_OPENER_KNOWN && flow->action.entry_op == PC_ENTRY_INSERT &&
+	    !flow->is_reply && pc_first_is_served(flow))
 		bpf_tail_call(skb, &pc_first_slot, 0);
 }

@@ -53,9 +53,9 @@ static __always_inline __u32 pc_out_device(const struct pc_ct *ct)
 	return external && place < PC_UPLINKS ? external->fast_path_uplink[place] : 0;
 }
 
-/* The present path to the receiver; true if it leads by the device. */
-static __always_inline bool pc_out_is_right(struct __sk_buff *skb, const struct pc_flow *flow,
-					    struct bpf_fib_lookup *fib, __u32 device)
+/* The present path to the receiver, in `fib`; false: there is none. */
+static __always_inline bool pc_out_path(struct __sk_buff *skb, const struct pc_flow *flow,
+					struct bpf_fib_lookup *fib)
 {
 	int found;
 
@@ -74,26 +74,40 @@ static __always_inline bool pc_out_is_right(struct __sk_buff *skb, const struct 
 		__builtin_memcpy(fib->ipv6_dst, &flow->tuple.daddr, sizeof(fib->ipv6_dst));
 	}
 	found = bpf_fib_lookup(skb, fib, sizeof(*fib), 0);
-	return (found == BPF_FIB_LKUP_RET_SUCCESS || found == BPF_FIB_LKUP_RET_NO_NEIGH) &&
-	       fib->ifindex == device;
+	return found == BPF_FIB_LKUP_RET_SUCCESS || found == BPF_FIB_LKUP_RET_NO_NEIGH;
 }
 
 /* Sends by the kernel's neighbour lookup, which keeps the neighbour in its table. to_uplink learns
- * from this packet, too. If the path has changed, the packet takes the stack path again. Verified
- * once, on its own, like the next function.
+ * from this packet, too.
+ */
+static __always_inline void pc_out_by(struct __sk_buff *skb, struct pc_flow *flow,
+				      const struct bpf_fib_lookup *fib)
+{
+	struct bpf_redir_neigh next = {};
+	struct pc_ct_end as_it_is = {};
+
+	next.nh_family = fib->family;
+	__builtin_memcpy(next.ipv6_nh, fib->ipv6_dst, sizeof(next.ipv6_nh));
+	if (!pc_readdress(skb, flow, &as_it_is))
+		return;
+	skb->mark = 0;
+	flow->action.forward_to = fib->ifindex | PC_REDIRECTED;
+	bpf_redirect_neigh(fib->ifindex, &next, sizeof(next), 0);
+}
+
+/* If the path has changed, the packet takes the stack path again. Verified once, on its own, like
+ * the next function.
  */
 __noinline int pc_out_again(struct __sk_buff *skb, struct pc_flow *flow, struct pc_ct *ct)
 {
 	struct bpf_fib_lookup fib = {};
-	struct bpf_redir_neigh next = {};
-	struct pc_ct_end as_it_is = {};
 	__u32 device, mtu = 0;
 
 	if (!flow || !ct)
 		return 0;
 	device = pc_out_device(ct);
 	bpf_check_mtu(skb, device, &mtu, 0, 0);
-	if (!device || !pc_out_is_right(skb, flow, &fib, device)) {
+	if (!device || !pc_out_path(skb, flow, &fib) || fib.ifindex != device) {
 		ct->out = 0;
 		return 0;
 	}
@@ -101,13 +115,7 @@ __noinline int pc_out_again(struct __sk_buff *skb, struct pc_flow *flow, struct 
 		ct->out = PC_OUT_NEVER;
 		return 0;
 	}
-	next.nh_family = fib.family;
-	__builtin_memcpy(next.ipv6_nh, fib.ipv6_dst, sizeof(next.ipv6_nh));
-	if (!pc_readdress(skb, flow, &as_it_is))
-		return 0;
-	skb->mark = 0;
-	flow->action.forward_to = device | PC_REDIRECTED;
-	bpf_redirect_neigh(device, &next, sizeof(next), 0);
+	pc_out_by(skb, flow, &fib);
 	return 0;
 }
 

@@ -222,8 +222,7 @@ int pc_from_reasm(struct __sk_buff *skb)
 	return reason ? pc_finish(flow, reason) : pc_come_back(skb, flow);
 }
 
-/* The policy program tail-calls this for an allowed packet that opens a connection between two pods
- * of this node (first_slot.h).
+/* The policy program tail-calls this for an allowed packet that opens a connection (first_slot.h).
  */
 SEC("tc")
 int pc_first(struct __sk_buff *skb)
@@ -231,7 +230,9 @@ int pc_first(struct __sk_buff *skb)
 	struct pc_flow *flow = pc_flow_scratch();
 	__u32 to = flow ? pc_forward_first(skb, flow) : 0;
 
-	return to ? bpf_redirect_peer(to, 0) : pc_tc_action(PC_PASS);
+	if (!to)
+		return pc_tc_action(PC_PASS);
+	return to & PC_REDIRECTED ? TC_ACT_REDIRECT : bpf_redirect_peer(to, 0);
 }
 
 /* The policy program tail-calls this if the load enables resets, for a packet in the middle of a

@@ -4,21 +4,9 @@
  * forwards. Gives pc_has_netfilter().
  */
 #pragma once
+#include "first_conf.h"
 #include "ipsec.h"
 #include <linux/netfilter.h>
-
-/* What a load knows about netfilter. */
-struct pc_netfilter {
-	__u32 own_hooks; /* hooks of prerouting.bpf.c, for each IP family */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct pc_netfilter);
-	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} pc_netfilter SEC(".maps");
 
 /* The kernel's fields that are read, at this kernel's offsets (CO-RE). A list without hooks is
  * NULL.
@@ -51,10 +39,9 @@ static __always_inline bool pc_is_list(const struct nf_hook_entries___pc *list)
 /* Hooks in PREROUTING that are not ours. */
 static __always_inline bool pc_is_prerouted(__u32 n_hooks)
 {
-	__u32 zero = 0;
-	const struct pc_netfilter *known = bpf_map_lookup_elem(&pc_netfilter, &zero);
+	const struct pc_first_conf *conf = pc_first_now();
 
-	return !known || n_hooks > known->own_hooks;
+	return !conf || n_hooks > conf->own_hooks;
 }
 
 /* By plain loads, as in offload.h. */

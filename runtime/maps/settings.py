@@ -49,16 +49,21 @@ class ServiceRouteDevice(OwnDeviceSetting):
     NAME = "pc_route_to"
 
 
-class NetfilterHooks(SingleEntry):
-    """pc_netfilter: our own hooks in netfilter's PREROUTING, for each IP family."""
+class FirstPacketSettings(SingleEntry):
+    """pc_first_conf: what a load found out for first packets on the fast path."""
 
-    NAME = "pc_netfilter"
+    NAME = "pc_first_conf"
 
     @property
     def n_hooks(self) -> int:
-        """The number that `set_hooks` wrote."""
+        """How many hooks in netfilter's PREROUTING, for each IP family, are our own."""
         return self.value.number(self.entry, "own_hooks")
 
-    def set_hooks(self, n: int, undo: Undo) -> None:
-        """How many there are. A list with more has hooks of other software."""
-        self.set(self.value.pack(own_hooks=n), undo)
+    @property
+    def has_other_nodes(self) -> bool:
+        """Whether first packets to and from other nodes may use the fast path."""
+        return bool(self.value.number(self.entry, "other_nodes"))
+
+    def write(self, n_hooks: int, has_other_nodes: bool, undo: Undo) -> None:
+        """A list with more than `n_hooks` hooks has some of other software."""
+        self.set(self.value.pack(own_hooks=n_hooks, other_nodes=int(has_other_nodes)), undo)

@@ -8,7 +8,7 @@ from policyc.runtime.bundle.bundle import PREROUTING_OBJECT, Bundle
 from policyc.runtime.kernel import features
 from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.maps.hooked import HookedDevices
-from policyc.runtime.maps.settings import NetfilterHooks
+from policyc.runtime.maps.settings import FirstPacketSettings
 from policyc.runtime.observe.attested_programs import Programs
 from policyc.runtime.state import Generation
 
@@ -40,9 +40,9 @@ def _programs(pins: Pins, programs: Programs) -> Iterator[str]:
 
 def _own_hooks(pins: Pins, due: int) -> Iterator[str]:
     """With a larger number, first packets would skip hooks of other software."""
-    if not NetfilterHooks.is_there(pins):
+    if not FirstPacketSettings.is_there(pins):
         return
-    with NetfilterHooks(pins) as known:
+    with FirstPacketSettings(pins) as known:
         found = known.n_hooks
     if found != due:
-        yield f"{NetfilterHooks.NAME}: {found} hooks are called ours, expected {due}"
+        yield f"{FirstPacketSettings.NAME}: {found} hooks are called ours, expected {due}"

@@ -37,6 +37,7 @@ from policyc.runtime.kernel.pins import (
 from policyc.runtime.load import quotas
 from policyc.runtime.load.resources.programs import POLICY_PROGRAM
 from policyc.runtime.maps.pinned_map import MissingMapError
+from policyc.runtime.maps.settings import FirstPacketSettings
 from policyc.runtime.maps.sockets import SocketPods
 from policyc.runtime.maps.xdp import XdpCounts
 from policyc.runtime.observe import bypass_status
@@ -119,7 +120,8 @@ class NodeStatus:
     tunnel: dict[str, int] | None = None
     """Packets to and from other nodes, and those of them by the VXLAN device; None: no tunnel."""
     has_ipsec: bool = False  # the host has IPsec policies: uplinks have no fast path
-    first_packets: bool = False  # those between pods may use the fast path
+    first_packets: bool = False  # they may use the fast path
+    first_packets_by_uplinks: bool = False  # also to and from ends beyond an uplink
     services_outside: dict[str, int] = field(default_factory=dict)
     """Addresses and ports of Services with their own return path: "tunnel", "dsr" -> how many."""
     xdp: tuple[XdpUplink, ...] = ()  # where XDP forwards packets to other nodes
@@ -233,6 +235,7 @@ def _status(where: Pins, generation: Generation, word: switch.Word, state: State
         tunnel=_tunnel(where, generation),
         has_ipsec=ipsec.has_policies(),
         first_packets=bool(FIRST.program(where)),
+        first_packets_by_uplinks=_first_packets_by_uplinks(where),
         services_outside=service_tables.ways_back(where),
         xdp=_xdp(where),
         missing_devices=tuple(each.title for each in generation.endpoints if each.is_missing),
@@ -333,6 +336,13 @@ def _reassembly(where: Pins, generation: Generation) -> dict[str, int] | None:
         return None
     counts = per_cpu_sums(where.map(reassembly.COUNTS))
     return {name: n for name, (n,) in zip(("sent", "back", "over"), counts, strict=True)}
+
+
+def _first_packets_by_uplinks(where: Pins) -> bool:
+    if not FIRST.program(where) or not FirstPacketSettings.is_there(where):
+        return False
+    with FirstPacketSettings(where) as settings:
+        return settings.has_other_nodes
 
 
 def _tunnel(where: Pins, generation: Generation) -> dict[str, int] | None:

@@ -39,7 +39,9 @@ def show(status: NodeStatus, console: Console, printable: Callable[[str], str] =
             f"{status.host.failsafes.describe()}"
         )
     if any(each.has_peer for each in status.endpoints) and not status.first_packets:
-        say("first packets between pods take the stack path")
+        say("first packets take the stack path")
+    elif status.first_packets and status.uplinks and not status.first_packets_by_uplinks:
+        say("first packets to and from other nodes take the stack path")
     if status.has_ipsec:
         say("the host has IPsec policies: packets at uplinks and between nodes take the stack path")
     if status.tunnel is not None:

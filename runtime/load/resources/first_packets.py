@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""First packets of connections between pods of this node, on the fast path (datapath/first_packet.h)."""
+"""First packets of connections of pods on the fast path (datapath/first_packet.h)."""
 
 from policyc.runtime.attach import other_programs
 from policyc.runtime.attach.program_slot import FIRST, FIRST_HOOK
@@ -7,8 +7,8 @@ from policyc.runtime.load.context import Removal
 from policyc.runtime.load.resources.prerouting import Prerouting
 from policyc.runtime.load.resources.programs import Hooks
 from policyc.runtime.load.resources.resource import Resource, Transaction
-from policyc.runtime.maps.settings import NetfilterHooks
-from policyc.runtime.state import Generation
+from policyc.runtime.maps.settings import FirstPacketSettings
+from policyc.runtime.state import Attachment, Generation
 
 
 class FirstPackets(Resource):
@@ -19,9 +19,11 @@ class FirstPackets(Resource):
         at = self.context
         if not FIRST.is_there(at.pins):
             return
-        with NetfilterHooks(at.pins) as known:
-            known.set_hooks(self.others[Prerouting].n_hooks, work.undo)
-        if self._is_wanted(generation):
+        is_wanted = self._is_wanted(generation)
+        other_nodes = is_wanted and self._may_leave(generation)
+        with FirstPacketSettings(at.pins) as settings:
+            settings.write(self.others[Prerouting].n_hooks, other_nodes, work.undo)
+        if is_wanted:
             program = self.others[Hooks].programs.programs[FIRST_HOOK]
             FIRST.replace(at.pins, program, work.undo, work.held)
         else:
@@ -34,15 +36,20 @@ class FirstPackets(Resource):
 
     def _is_wanted(self, generation: Generation) -> bool:
         """Unless no pod uses the fast path, or other software looks at packets at their devices."""
-        at = self.context
+        fast = self.context.fast_path_devices
         pods = [
-            each
-            for each in generation.attachments
-            if each.role == "pod" and each.ifindex in at.fast_path_devices
+            each for each in generation.attachments if each.role == "pod" and each.ifindex in fast
         ]
-        if not pods:
-            return False
-        others = other_programs.what_is_there(at.pins, pods)
+        return bool(pods) and self._are_alone(pods, "first packets take the stack path")
+
+    def _may_leave(self, generation: Generation) -> bool:
+        """Whether there are uplinks, and no other software looks at packets that come in there."""
+        uplinks = [each for each in generation.attachments if each.role == "uplink"]
+        then = "first packets to and from other nodes take the stack path"
+        return bool(uplinks) and self._are_alone(uplinks, then)
+
+    def _are_alone(self, devices: list[Attachment], otherwise: str) -> bool:
+        others = other_programs.what_is_there(self.context.pins, devices)
         if others:
-            at.note(f"{others}, so first packets between pods take the stack path")
+            self.context.note(f"{others}, so {otherwise}")
         return not others

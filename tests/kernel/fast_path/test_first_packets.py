@@ -480,7 +480,7 @@ def test_a_load_leaves_first_packets_to_other_software_at_a_pods_device(
         talk.once()
         assert (leaving.to("b"), leaving.to("a")) == (FEWEST, FEWEST)
     (text,) = node.notes
-    assert text.endswith("so first packets between pods take the stack path")
+    assert text.endswith("so first packets take the stack path")
     assert ("nftables" in text) == (other in (netdev_chain, inet_chain))
     assert "nftables" in text or LOCAL["b"] in text
 

@@ -28,7 +28,7 @@ from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.libbpf import Object
 from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.lab.topology import Lab
-from policyc.runtime.maps.settings import NetfilterHooks
+from policyc.runtime.maps.settings import FirstPacketSettings
 from policyc.runtime.undo import Undo
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("loads_of_children")]
@@ -282,10 +282,10 @@ def test_attest_reports_another_program_that_hooks_or_policy_call(
 def test_attest_reports_another_number_of_netfilter_hooks(
     running: Running, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with NetfilterHooks(running.pins) as known, Undo() as undo:
+    with FirstPacketSettings(running.pins) as known, Undo() as undo:
         before = known.n_hooks
-        known.set_hooks(before + 1, undo)
-        fault = f"pc_netfilter: {before + 1} hooks are called ours, expected {before}"
+        known.write(before + 1, known.has_other_nodes, undo)
+        fault = f"pc_first_conf: {before + 1} hooks are called ours, expected {before}"
         assert running.attest(capfd) == (1, [fault])
 
 

@@ -39,8 +39,20 @@ def test_first_packets_on_the_stack_path_are_shown_where_pods_use_the_fast_path(
             )  # fmt: skip
             out = io.StringIO()
             show(status, Console(file=out, width=400, force_terminal=False))
-            is_shown = "first packets between pods take the stack path" in out.getvalue()
+            is_shown = "first packets take the stack path" in out.getvalue()
             assert is_shown == (has_peer and not first_packets)
+
+
+def test_first_packets_on_the_stack_path_at_uplinks_are_shown() -> None:
+    pod = LoadedEndpoint(1, "shop", "web", (), "veth0", 3, "", {}, has_peer=True)
+    for by_uplinks in (False, True):
+        status = NodeStatus(
+            "n", "b", "00", 1, 0, "redirect", ("eth0",), "tunnel", (), (pod,), (), (), {}, (),
+            first_packets=True, first_packets_by_uplinks=by_uplinks,
+        )  # fmt: skip
+        out = io.StringIO()
+        show(status, Console(file=out, width=400, force_terminal=False))
+        assert ("first packets to and from other nodes" in out.getvalue()) == (not by_uplinks)
 
 
 def test_names_are_escaped() -> None:

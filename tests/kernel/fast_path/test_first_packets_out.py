@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""First packets of connections between a pod and ends that are not of its node: past the stack."""
+
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from policyc.runtime.attach.attach import Mode
+from policyc.runtime.snat.snat import Masquerade
+from tests.kernel.support.arrival import SILENCE, WAITS
+from tests.kernel.support.bundles import compiled
+from tests.kernel.support.packets import Host
+from tests.kernel.support.service_yaml import PORT, VIP, web
+from tests.kernel.support.two_nodes import NODES, UPLINK, TwoNodes, address, gateway_of
+
+pytestmark = pytest.mark.kernel
+families = pytest.mark.parametrize("family", [4, 6])
+TCP, UDP = socket.SOCK_STREAM, socket.SOCK_DGRAM
+TARGET = 8080
+OPEN = """\
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: web, namespace: shop}
+spec:
+  podSelector: {}
+  policyTypes: [Ingress, Egress]
+  ingress: [{}]
+  egress: [{}]
+"""
+DROPPING = """\
+table inet first {
+  chain c {
+    type filter hook forward priority 0; policy drop
+  }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A policy that allows pods every connection, in both directions."""
+    return compiled(tmp_path_factory.mktemp("opened"), OPEN)
+
+
+class Talk:
+    """One end opens a connection each time; the other end listens."""
+
+    def __init__(
+        self, lab: TwoNodes, family: int, client: str, server: str, to: str = "", port: int = TARGET
+    ) -> None:
+        self.lab, self.family, self.client = lab, family, client
+        self.to = to or address(server, family), port
+        self.listener = lab.server(server, family, TCP, TARGET)
+        self.peer = ""
+        """The last client, as the server saw it."""
+
+    def once(self) -> None:
+        """A request and an answer, and both ends close."""
+        client = self.lab.connect(self.client, self.family, *self.to)
+        assert client
+        with client, self.lab.accept(self.listener) as server:
+            self.peer = server.getpeername()[0]
+            for sender, receiver in ((client, server), (server, client)):
+                receiver.settimeout(WAITS)
+                sender.sendall(b"hello")
+                assert receiver.recv(16) == b"hello"
+
+    def routed(self) -> dict[str, int]:
+        """How many packets of a connection the stack of each node forwards."""
+        before = {node: self.lab.routed(node, self.family) for node in NODES}
+        self.once()
+        return {node: self.lab.routed(node, self.family) - before[node] for node in NODES}
+
+
+@families
+@pytest.mark.both_families
+@pytest.mark.parametrize("mode", ["tcx", "clsact"])
+def test_of_a_connection_between_nodes_the_stack_sees_the_first_packet_at_its_receiver(
+    lab: TwoNodes, opened: Path, mode: Mode, family: int
+) -> None:
+    for node in NODES:
+        lab.load(node, opened, None, mode=mode)
+    talk = Talk(lab, family, "pod-a", "pod-b")
+    talk.once()  # neighbours are known
+    assert talk.routed() == {"a": 0, "b": 1}
+    assert lab.drops() == {}
+
+
+@families
+@pytest.mark.parametrize(
+    ("client", "server", "routed"),
+    [("pod-a", "client1", {"a": 0, "b": 0}), ("client1", "pod-b", {"a": 0, "b": 1})],
+)
+def test_connections_with_hosts_outside_the_cluster_are_like_those_between_nodes(
+    lab: TwoNodes, opened: Path, client: str, server: str, routed: dict[str, int], family: int
+) -> None:
+    for node in NODES:
+        lab.load(node, opened, None)
+    talk = Talk(lab, family, client, server)
+    talk.once()
+    assert talk.routed() == routed
+
+
+@families
+@pytest.mark.both_families
+def test_a_connection_through_a_service_bypasses_the_stack_of_its_client(
+    lab: TwoNodes, opened: Path, family: int
+) -> None:
+    endpoint = Host(lab.mac("pod-b"), address("pod-b", 4), address("pod-b", 6))
+    for node in NODES:
+        lab.load(node, opened, web(endpoint))
+    talk = Talk(lab, family, "pod-a", "pod-b", VIP.address(family), PORT)
+    talk.once()
+    assert talk.routed() == {"a": 0, "b": 1}
+    assert lab.drops() == {}
+
+
+@families
+def test_datagrams_and_their_answers_bypass_the_stack(
+    lab: TwoNodes, opened: Path, family: int
+) -> None:
+    for node in NODES:
+        lab.load(node, opened, None)
+    Talk(lab, family, "pod-a", "pod-b").once()
+    server = lab.server("pod-b", family, UDP, TARGET)
+    client = lab.open_socket("pod-a", family, UDP)
+    before = {node: lab.routed(node, family) for node in NODES}
+    client.sendto(b"question", (address("pod-b", family), TARGET))
+    question, peer = server.recvfrom(16)
+    server.sendto(b"answer", peer)
+    assert (question, client.recv(16)) == (b"question", b"answer")
+    after = {node: lab.routed(node, family) - before[node] for node in NODES}
+    assert after == {"a": 0, "b": 1}
+
+
+@contextmanager
+def chain(lab: TwoNodes, node: str, hook: str) -> Iterator[None]:
+    text = f"table inet first {{\nchain c {{\ntype filter hook {hook} priority 0\n}}\n}}\n"
+    lab.run(node, "nft", "-f", "-", text=text)
+    try:
+        yield
+    finally:
+        lab.run(node, "nft", "delete", "table", "inet", "first")
+
+
+@contextmanager
+def ipsec(lab: TwoNodes, node: str) -> Iterator[None]:
+    """Of other traffic."""
+    selector = ("src", "192.0.2.0/24", "dst", "203.0.113.0/24", "dir", "fwd")
+    lab.run(node, "ip", "xfrm", "policy", "add", *selector, "action", "block")
+    try:
+        yield
+    finally:
+        lab.run(node, "ip", "xfrm", "policy", "delete", *selector)
+
+
+STACK = {
+    "a chain in prerouting": partial(chain, hook="prerouting"),
+    "a chain in forward": partial(chain, hook="forward"),
+    "a chain in postrouting": partial(chain, hook="postrouting"),
+    "an IPsec policy": ipsec,
+}
+
+
+@families
+@pytest.mark.parametrize("why", STACK)
+def test_the_stack_of_each_node_sees_first_packets_that_it_may_change_or_drop(
+    lab: TwoNodes, opened: Path, why: str, family: int
+) -> None:
+    for node in NODES:
+        lab.load(node, opened, None)
+    talk = Talk(lab, family, "pod-a", "pod-b")
+    talk.once()
+    with STACK[why](lab, "a"):
+        found = talk.routed()
+    assert found["a"] >= 2, "the SYN and its answer"
+    assert found["b"] == 1
+    with STACK[why](lab, "b"):
+        found = talk.routed()
+    assert found["b"] >= 3, "also the first packet after the answer"
+    assert found["a"] == 0
+    assert talk.routed() == {"a": 0, "b": 1}
+
+
+@families
+@pytest.mark.both_families
+def test_a_firewall_of_the_node_drops_first_packets(
+    lab: TwoNodes, opened: Path, family: int
+) -> None:
+    """It comes after the load."""
+    lab.load("a", opened, None)
+    Talk(lab, family, "pod-a", "client1").once()
+    lab.run("a", "nft", "-f", "-", text=DROPPING)
+    assert not lab.connect("pod-a", family, address("client1", family), TARGET, SILENCE)
+
+
+@families
+@pytest.mark.both_families
+def test_the_pods_address_leaves_the_node_translated(
+    lab: TwoNodes, opened: Path, family: int
+) -> None:
+    lab.load("a", opened, None, masquerade=Masquerade(range(50000, 50100)))
+    talk = Talk(lab, family, "pod-a", "client1")
+    talk.once()
+    assert talk.peer == address("a", family)
+    lab.load("b", opened, None)
+    between = Talk(lab, family, "pod-a", "pod-b")
+    between.once()
+    assert between.routed() == {"a": 0, "b": 1}, "no translation between pods"
+    assert between.peer == address("pod-a", family)
+
+
+@families
+def test_the_kernel_confirms_the_neighbour_that_first_packets_are_sent_to(
+    lab: TwoNodes, opened: Path, family: int
+) -> None:
+    """A connection may have no packet that would ask for it later."""
+    lab.load("a", opened, None)
+    talk = Talk(lab, family, "pod-a", "client1")
+    talk.once()
+    gateway = gateway_of("a", family)
+    lab.run("a", "ip", "neigh", "change", gateway, "dev", UPLINK, "nud", "stale")
+    assert talk.routed()["a"] == 0
+    shown = lab.at["a"].within(
+        lambda: subprocess.run(
+            ["ip", "neigh", "show", gateway, "dev", UPLINK],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    )
+    assert "STALE" not in shown.stdout and "lladdr" in shown.stdout
+
+
+def unreachable_pod(lab: TwoNodes, family: int) -> None:
+    """From the uplink no route leads to the pod, and the stack would drop the answer."""
+    lab.run("a", "ip", f"-{family}", "rule", "add", "iif", UPLINK, "lookup", "77", "priority", "5")
+    lab.run("a", "ip", f"-{family}", "route", "add", "unreachable", "default", "table", "77")
+
+
+def no_route(lab: TwoNodes, family: int) -> None:
+    size = 32 if family == 4 else 128
+    to = f"{address('client1', family)}/{size}"
+    lab.run("a", "ip", f"-{family}", "route", "add", "unreachable", to)
+
+
+@families
+@pytest.mark.parametrize("routes", [unreachable_pod, no_route])
+def test_routes_of_the_node_hold_for_first_packets_and_their_answers(
+    lab: TwoNodes, opened: Path, routes: Callable[[TwoNodes, int], None], family: int
+) -> None:
+    lab.load("a", opened, None)
+    Talk(lab, family, "pod-a", "client1").once()
+    routes(lab, family)
+    with suppress(OSError):  # an ICMP error
+        to = address("client1", family)
+        assert not lab.connect("pod-a", family, to, TARGET, SILENCE)
+
+
+@families
+@pytest.mark.parametrize("direction", ["ingress", "egress"])
+def test_other_software_at_an_uplink_sees_the_first_packets_that_come_in(
+    lab: TwoNodes, opened: Path, tmp_path: Path, direction: str, family: int
+) -> None:
+    """What leaves passes its programs in any case."""
+    lab.load("a", opened, None)
+    talk = Talk(lab, family, "pod-a", "client1")
+    talk.once()
+    lab.run("a", "tc", "qdisc", "add", "dev", UPLINK, "clsact")
+    matching = ("protocol", "all", "prio", "7", "u32", "match", "u32", "0", "0", "classid", "1:1")
+    lab.run("a", "tc", "filter", "add", "dev", UPLINK, direction, *matching)
+    lab.load("a", opened, None)
+    found = talk.routed()["a"]
+    if direction == "egress":
+        assert (found, lab.notes) == (0, [])
+    else:
+        assert found >= 2
+        (note,) = lab.notes
+        assert note == (
+            f"other software has tc programs at {UPLINK}, "
+            "so first packets to and from other nodes take the stack path"
+        )
