@@ -6,8 +6,6 @@
 #include "first_conf.h"
 #include "first_path.h"
 #include "forward_learn.h"
-#include "generation.h"
-#include "snat_owner.h"
 
 /* 1 + the place of an uplink that the fast path uses, if nothing else sees what comes in there; 0:
  * the device is none.
@@ -20,16 +18,9 @@ static __always_inline __u8 pc_first_uplink(__u32 device)
 	return conf && conf->other_nodes && external ? pc_uplink_place(external, device) : 0;
 }
 
-/* The pod's packet leaves with the node's address (snat.h). */
-static __always_inline bool pc_first_is_masqueraded(struct pc_flow *flow)
-{
-	return pc_generation(flow) & PC_STATE_SNAT &&
-	       !pc_snat_is_except(flow->tuple.family, &flow->tuple.daddr);
-}
-
-/* A pod sends. Redirects the packet to the uplink, whose hook learns the path from it
- * (forward_learn.h). The entry learns here how replies reach the pod. Verified once, on its own,
- * like the next function.
+/* A pod sends. Redirects the packet to the uplink, whose hook applies SNAT, and otherwise learns
+ * the path from it (forward_learn.h). The entry learns here how replies reach the pod. Verified
+ * once, on its own, like the next function.
  */
 __noinline int pc_first_out(struct __sk_buff *skb, struct pc_flow *flow, struct pc_ct *ct)
 {
@@ -40,8 +31,7 @@ __noinline int pc_first_out(struct __sk_buff *skb, struct pc_flow *flow, struct 
 	    !pc_first_uplink(there.ifindex) ||
 	    bpf_check_mtu(skb, there.ifindex, &mtu, 0, BPF_MTU_CHK_SEGS) !=
 		BPF_MTU_CHK_RET_SUCCESS ||
-	    there.mtu_result < mtu || !pc_first_to_pod(skb, flow, &back, there.ifindex, true) ||
-	    pc_first_is_masqueraded(flow))
+	    there.mtu_result < mtu || !pc_first_to_pod(skb, flow, &back, there.ifindex, true))
 		return 0;
 	__builtin_memcpy(ct->src.gateway, back.smac, PC_MAC_LEN);
 	__sync_fetch_and_or(&ct->state, PC_CT_CAME_SRC);

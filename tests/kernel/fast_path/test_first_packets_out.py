@@ -12,7 +12,8 @@ import pytest
 
 from policyc.runtime.attach.attach import Mode
 from policyc.runtime.snat.snat import Masquerade
-from tests.kernel.support.arrival import SILENCE, WAITS
+from tests.eventually import eventually
+from tests.kernel.support.arrival import SILENCE, WAITS, is_silent
 from tests.kernel.support.bundles import compiled
 from tests.kernel.support.packets import Host
 from tests.kernel.support.service_yaml import PORT, VIP, web
@@ -22,6 +23,7 @@ pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])
 TCP, UDP = socket.SOCK_STREAM, socket.SOCK_DGRAM
 TARGET = 8080
+_IP_MTU_DISCOVER, _IP_PMTUDISC_DO = 10, 2
 OPEN = """\
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
@@ -216,17 +218,20 @@ def test_the_pods_address_leaves_the_node_translated(
 
 
 @families
-def test_the_kernel_confirms_the_neighbour_that_first_packets_are_sent_to(
-    lab: TwoNodes, opened: Path, family: int
+@pytest.mark.parametrize(
+    ("node", "client", "server"), [("a", "pod-a", "client1"), ("b", "client1", "pod-b")]
+)
+def test_the_kernel_confirms_the_neighbour_that_first_packets_and_answers_are_sent_to(
+    lab: TwoNodes, opened: Path, node: str, client: str, server: str, family: int
 ) -> None:
-    """A connection may have no packet that would ask for it later."""
-    lab.load("a", opened, None)
-    talk = Talk(lab, family, "pod-a", "client1")
+    """A short connection may have no packet that would ask for it later."""
+    lab.load(node, opened, None)
+    talk = Talk(lab, family, client, server)
     talk.once()
-    gateway = gateway_of("a", family)
-    lab.run("a", "ip", "neigh", "change", gateway, "dev", UPLINK, "nud", "stale")
-    assert talk.routed()["a"] == 0
-    shown = lab.at["a"].within(
+    gateway = gateway_of(node, family)
+    lab.run(node, "ip", "neigh", "change", gateway, "dev", UPLINK, "nud", "stale")
+    assert talk.routed()[node] == (1 if client == "client1" else 0)
+    shown = lab.at[node].within(
         lambda: subprocess.run(
             ["ip", "neigh", "show", gateway, "dev", UPLINK],
             capture_output=True,
@@ -249,8 +254,14 @@ def no_route(lab: TwoNodes, family: int) -> None:
     lab.run("a", "ip", f"-{family}", "route", "add", "unreachable", to)
 
 
+def other_mac(lab: TwoNodes, family: int, pod: str = "pod-a") -> None:
+    """The stack would send what is for the pod to another MAC."""
+    to, by = address(pod, family), ("lladdr", "02:00:00:00:0f:0f", "dev", lab.device(pod))
+    lab.run(lab.pods[pod], "ip", "neigh", "replace", to, *by, "nud", "permanent")
+
+
 @families
-@pytest.mark.parametrize("routes", [unreachable_pod, no_route])
+@pytest.mark.parametrize("routes", [unreachable_pod, no_route, other_mac])
 def test_routes_of_the_node_hold_for_first_packets_and_their_answers(
     lab: TwoNodes, opened: Path, routes: Callable[[TwoNodes, int], None], family: int
 ) -> None:
@@ -260,6 +271,19 @@ def test_routes_of_the_node_hold_for_first_packets_and_their_answers(
     with suppress(OSError):  # an ICMP error
         to = address("client1", family)
         assert not lab.connect("pod-a", family, to, TARGET, SILENCE)
+
+
+@families
+def test_a_pod_gets_no_datagrams_that_the_stack_sends_to_another_mac(
+    lab: TwoNodes, opened: Path, family: int
+) -> None:
+    lab.load("b", opened, None)
+    other_mac(lab, family, "pod-b")
+    server = lab.server("pod-b", family, UDP, TARGET)
+    client = lab.open_socket("client1", family, UDP)
+    for _ in range(3):
+        client.sendto(b"question", (address("pod-b", family), TARGET))
+    assert is_silent(server)
 
 
 @families
@@ -285,3 +309,43 @@ def test_other_software_at_an_uplink_sees_the_first_packets_that_come_in(
             f"other software has tc programs at {UPLINK}, "
             "so first packets to and from other nodes take the stack path"
         )
+
+
+def test_first_datagrams_above_the_mtu_of_a_route_take_the_stack_path(
+    lab: TwoNodes, opened: Path
+) -> None:
+    """The route gets it after the load. The uplink itself would take them."""
+    lab.load("a", opened, None)
+    Talk(lab, 4, "pod-a", "client1").once()
+    by = ("via", gateway_of("a", 4), "dev", UPLINK, "mtu", "lock", "1300")
+    lab.run("a", "ip", "route", "add", f"{address('client1', 4)}/32", *by)
+    server, client = lab.server("client1", 4, UDP, TARGET), lab.open_socket("pod-a", 4, UDP)
+    client.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _IP_PMTUDISC_DO)
+    client.connect((address("client1", 4), TARGET))
+    client.send(bytes(1350))
+    assert is_silent(server)
+    with pytest.raises(OSError, match="Message too long"):
+        client.send(bytes(1350))
+
+
+def test_a_first_packet_at_its_last_hop_leaves_no_node(lab: TwoNodes, opened: Path) -> None:
+    lab.load("a", opened, None)
+    Talk(lab, 4, "pod-a", "client1").once()
+    client = lab.open_socket("pod-a", 4, UDP)
+    client.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, 1)
+    hears = lab.capture("router", "to-a")
+    client.sendto(b"last", (address("client1", 4), TARGET))
+    client.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, 2)
+    client.sendto(b"next", (address("client1", 4), TARGET))
+    sent: list[bytes] = []
+    eventually(
+        lambda: sent.extend(payloads(hears)) or b"next" in sent, "the packet with a hop more"
+    )
+    assert b"last" not in sent
+
+
+def payloads(hears: socket.socket) -> Iterator[bytes]:
+    """The last four bytes of every frame so far."""
+    with suppress(BlockingIOError):
+        while True:
+            yield hears.recv(1 << 16)[-4:]
