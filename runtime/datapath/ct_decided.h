@@ -139,7 +139,7 @@ static __always_inline bool pc_ct_renew(const struct pc_flow *flow, __u32 egress
 {
 	struct pc_ct_at at = pc_ct_get(&flow->tuple, true);
 	/* A policy has decided it: these bits no longer hold. */
-	__u32 gone = PC_CT_NODE | PC_CT_DENIED | PC_CT_EITHER | PC_CT_CLAIMED;
+	__u32 gone = PC_CT_NODE | PC_CT_DENIED | PC_CT_EITHER | PC_CT_CLAIMED | PC_CT_LEAVES;
 	struct pc_ct *ct = at.ct;
 	__u64 moved;
 

@@ -40,6 +40,8 @@ enum pc_ct_state {
 	PC_CT_HEARD = 32768,
 	PC_CT_CLAIMED =
 	    65536, /* PC_CT_EITHER, until the end that is believed to be the opener sends */
+	/* the pod's packets leave unchanged: to_uplink has seen one under this decision */
+	PC_CT_LEAVES = 131072,
 };
 
 /* Above the bits of `state`: the number of a node's address (external_map.h), 0 for this node. With

@@ -69,7 +69,7 @@ static __always_inline struct pc_ct *pc_out_pre_nat(struct pc_flow *flow, const 
 
 /* The first packet makes the next one look up the path; later packets note the time of a lookup. */
 __noinline int pc_out_learn(struct __sk_buff *skb, struct pc_flow *flow, struct pc_ct *ct,
-			    bool is_reply)
+			    bool is_reply, bool is_unchanged)
 {
 	struct pc_ct *of = ct;
 	struct pc_ct_end *to;
@@ -92,5 +92,7 @@ __noinline int pc_out_learn(struct __sk_buff *skb, struct pc_flow *flow, struct 
 	out |= pc_out_time(flow) ^ ((of->out & PC_OUT_UPLINK) == out ? 0 : PC_OUT_TIME);
 	ct->out = out;
 	of->out = out;
+	if (is_unchanged)
+		__sync_fetch_and_or(&of->state, PC_CT_LEAVES);
 	return 0;
 }

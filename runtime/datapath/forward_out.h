@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* forward_out.h - the fast path from a pod to an end that is not of this node.
- * Gives pc_is_sent_out(), pc_send_out() to from_pod. to_uplink sees
- * such packets on either path. Later packets get the MACs with which the stack sent an unchanged
- * one. The routing and neighbour tables are looked up again every second or so.
+ * Gives pc_is_sent_out(), pc_send_out() to from_pod. Later packets get the MACs with which the
+ * stack sent an unchanged one, and a mark by which to_uplink passes them. The routing and neighbour
+ * tables are looked up again every second or so.
  * Why: docs/decisions/0033-past-the-stack-to-other-nodes.md
  */
 #pragma once
@@ -147,7 +147,7 @@ __noinline int pc_out(struct __sk_buff *skb, struct pc_flow *flow, struct pc_ct 
 		return 1;
 	if (!pc_readdress(skb, flow, to))
 		return 0;
-	skb->mark = 0;
+	skb->mark = ct->state & PC_CT_LEAVES ? PC_ROUTED_MARK : 0;
 	flow->action.forward_to = device | PC_REDIRECTED;
 	bpf_redirect(device, 0);
 	return 0;

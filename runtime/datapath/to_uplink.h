@@ -112,7 +112,7 @@ static __always_inline int pc_to_uplink_whole(struct __sk_buff *skb, struct pc_f
 		then = pc_to_uplink_service(skb, flow, &match);
 	if (then == PC_STEP_OTHER && match.at.ct && pc_out_teaches(skb, flow, &match) &&
 	    (!(state & PC_STATE_SNAT) || pc_snat_is_except(flow->tuple.family, &flow->tuple.daddr)))
-		pc_out_learn(skb, flow, match.at.ct, match.is_reply);
+		pc_out_learn(skb, flow, match.at.ct, match.is_reply, !(state & PC_STATE_HOSTS));
 	return then;
 }
 

@@ -7,20 +7,26 @@ Real packets, and counts of packets that the stack forwarded.
 import socket
 import struct
 import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.libbpf import Object
 from policyc.runtime.snat.snat import Masquerade
 from tests.eventually import eventually
 from tests.kernel.support.arrival import SILENCE, WAITS, is_silent
 from tests.kernel.support.bundles import compiled
 from tests.kernel.support.node_under_test import ip
-from tests.kernel.support.packets import mac_bytes
+from tests.kernel.support.objects import compile_c
+from tests.kernel.support.packets import Host, mac_bytes
 from tests.kernel.support.service_yaml import (
     VIP,
     slices,
     value,
+    web,
 )
 from tests.kernel.support.service_yaml import service as service_of
 from tests.kernel.support.two_nodes import (
@@ -46,6 +52,25 @@ spec:
   policyTypes: [Ingress, Egress]
   ingress: [{{}}]
   egress: {egress}
+"""
+COUNTING = """\
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} found SEC(".maps");
+SEC("tc") int count(struct __sk_buff *skb)
+{
+	__u32 zero = 0, *n = bpf_map_lookup_elem(&found, &zero);
+
+	if (n && skb->mark == 0x70635223) /* PC_ROUTED_MARK */
+		__sync_fetch_and_add(n, 1);
+	return -1;
+}
+char count_license[] SEC("license") = "GPL";
 """
 
 
@@ -298,6 +323,65 @@ def test_snat_works_beside_the_fast_path(lab: TwoNodes, opened: Path, family: in
     assert talk.asks(N)
     assert talk.seen == address("a", family)
     assert talk.routed() == 2 * N
+
+
+@families
+@pytest.mark.both_families
+def test_a_load_with_snat_translates_the_next_packets_of_known_connections(
+    lab: TwoNodes, opened: Path, family: int
+) -> None:
+    lab.load("a", opened, None)
+    talk = Talk(lab, family, "client1")
+    assert talk.asks(N)
+    assert talk.seen == address("pod-a", family)
+    lab.load("a", opened, None, masquerade=Masquerade(range(50000, 51000)))
+    for _ in range(3):
+        assert talk.asks()
+        assert talk.seen == address("a", family)
+
+
+@pytest.fixture
+def marked(lab: TwoNodes, tmp_path: Path) -> Iterator[Callable[[], int]]:
+    """How many packets have come to the uplink of node a with the mark."""
+    source = tmp_path / "marked.bpf.c"
+    source.write_text(COUNTING)
+    compile_c(source, tmp_path / "marked.bpf.o")
+    with ExitStack() as owned:
+        counting = owned.enter_context(Object(tmp_path / "marked.bpf.o", tmp_path))
+        counting.load()
+        program, found = counting.program_fd("count"), counting.map_fd("found")
+
+        def attach() -> None:
+            at, kind = socket.if_nametoindex(UPLINK), bpf_syscall.ATTACH_TCX_EGRESS
+            owned.enter_context(bpf_syscall.link_create_tcx(program, at, kind, is_first=True))
+
+        lab.at["a"].within(attach)
+        yield lambda: int.from_bytes(bpf_syscall.map_lookup(found, bytes(4), 4) or b"", "little")
+
+
+@pytest.mark.waits
+@families
+@pytest.mark.parametrize("there", ["client1", "a Service"])
+def test_the_uplinks_hook_knows_packets_of_the_fast_path_by_their_mark(
+    lab: TwoNodes, opened: Path, marked: Callable[[], int], there: str, family: int
+) -> None:
+    """It sees a packet of each connection after a load, and after each look at the path."""
+    endpoint = Host(lab.mac("pod-b"), address("pod-b", 4), address("pod-b", 6))
+    serve = web(endpoint, protocol="UDP")
+    lab.load("a", opened, serve)
+    lab.load("b", opened, None)
+    if there == "client1":
+        talk = Talk(lab, family, there)
+    else:
+        talk = Talk(lab, family, "pod-b", VIP.address(family), PORT)
+    assert talk.asks(3)
+    before = marked()
+    assert talk.asks(N)
+    assert 0.8 * N < marked() - before <= N
+    lab.load("a", opened, serve)
+    before = marked()
+    assert talk.asks()
+    assert marked() == before, "decided again"
 
 
 def drop_invalid(lab: TwoNodes) -> None:
