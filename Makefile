@@ -11,8 +11,8 @@ PYTHON ?= /usr/bin/python3
 VENV := .venv
 BIN := $(VENV)/bin
 APT_PACKAGES := python3 python3-venv clang llvm clang-format libbpf1 libbpf-dev linux-libc-dev bpftool iproute2 iptables git graphviz default-jre-headless
-# Six on two cores: tests of the datapath wait for the kernel most of their time.
-PYTEST_WORKERS ?= -n 6 --dist worksteal
+# Eight on two cores: tests of the datapath wait for the kernel most of their time.
+PYTEST_WORKERS ?= -n 8 --dist worksteal
 PYTEST_FLAGS ?=
 # A run that hangs all the same is interrupted, so that it still says what it did.
 TEST_SECONDS ?= 5400

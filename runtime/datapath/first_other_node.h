@@ -8,14 +8,15 @@
 #include "forward_learn.h"
 
 /* 1 + the place of an uplink that the fast path uses, if nothing else sees what comes in there; 0:
- * the device is none.
+ * the device is none. The node's own packets come by no device (0).
  */
 static __always_inline __u8 pc_first_uplink(__u32 device)
 {
 	const struct pc_first_conf *conf = pc_first_now();
 	const struct pc_external *external = pc_external_now();
 
-	return conf && conf->other_nodes && external ? pc_uplink_place(external, device) : 0;
+	return device && conf && conf->other_nodes && external ? pc_uplink_place(external, device)
+							       : 0;
 }
 
 /* A pod sends. Redirects the packet to the uplink, whose hook applies SNAT, and otherwise learns
