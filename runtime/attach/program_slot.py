@@ -67,4 +67,4 @@ TUNNEL_HOOK = "pc_from_tunnel"
 FIRST = ProgramSlot("pc_first_slot")
 """By which the policy program calls `FIRST_HOOK` (datapath/first_slot.h)."""
 FIRST_HOOK = "pc_first"
-"""Forwards the first packet of a connection between two pods of this node."""
+"""Forwards the first packet of a connection of a pod."""

@@ -65,6 +65,18 @@ static __always_inline bool pc_addr_is_link_group(const struct pc_addr6 *a)
 	return (a->word[0] & bpf_htonl(0xff0f0000)) == bpf_htonl(0xff020000);
 }
 
+/* The address of one host, which can send and be answered: not 0/8, 127/8, 224/3, ::, ::1 or
+ * ff00::/8. */
+static __always_inline bool pc_is_host(const struct pc_addr6 *a, __u8 family)
+{
+	__u8 first = bpf_ntohl(a->word[0]) >> 24;
+
+	if (family == PC_IPV4)
+		return first && first != 127 && first < 224;
+	return first != 0xff &&
+	       !(!a->word[0] && !a->word[1] && !a->word[2] && bpf_ntohl(a->word[3]) <= 1);
+}
+
 static __always_inline bool pc_mac_eq(const __u8 *a, const __u8 *b)
 {
 	return a[0] == b[0] && a[1] == b[1] && a[2] == b[2] && a[3] == b[3] && a[4] == b[4] &&

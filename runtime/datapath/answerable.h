@@ -50,18 +50,6 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_answer_mac SEC(".maps");
 
-/* The address of one host, which can send and be answered: not 0/8, 127/8, 224/3, ::, ::1 or
- * ff00::/8. */
-static __always_inline bool pc_is_host(const struct pc_addr6 *a, __u8 family)
-{
-	__u8 first = bpf_ntohl(a->word[0]) >> 24;
-
-	if (family == PC_IPV4)
-		return first && first != 127 && first < 224;
-	return first != 0xff &&
-	       !(!a->word[0] && !a->word[1] && !a->word[2] && bpf_ntohl(a->word[3]) <= 1);
-}
-
 /* RFC 1122, 3.2.2 and RFC 4443, 2.4 (e): no error answers an error, a packet to a group address, or
  * a packet without a source. Later fragments do not reach this function.
  */

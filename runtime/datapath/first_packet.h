@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* first_packet.h - the first packet of a connection on the fast path. Gives pc_forward_first(). The
- * policy has allowed the connection, and its entry is stored. The stack would only route the
- * packet: the FIB leads to the receiver, and back to the sender, and nothing else sees packets on
- * that way. Why: docs/decisions/0060-first-packets-past-the-stack.md
+ * policy has allowed the connection, and its entry is stored. The stack would only route packets of
+ * the connection: the FIB leads both ways, and nothing else sees packets on that way. Why:
+ * docs/decisions/0060-first-packets-past-the-stack.md
  */
 #pragma once
 #include "first_other_node.h"

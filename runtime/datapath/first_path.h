@@ -22,32 +22,14 @@ static __always_inline bool pc_first_tos(struct __sk_buff *skb, const struct pc_
 	return true;
 }
 
-/* The path from one end to the other for a packet that comes in by a device, in `fib`; false: there
- * is none, or the neighbour is unknown.
+/* The path as the stack would find it (pc_path()), in `fib`; false: there is none, or the neighbour
+ * is unknown.
  */
 static __always_inline bool pc_first_path(struct __sk_buff *skb, const struct pc_flow *flow,
 					  struct bpf_fib_lookup *fib, __u32 device, bool is_back)
 {
-	const struct pc_addr6 *saddr = is_back ? &flow->tuple.daddr : &flow->tuple.saddr;
-	const struct pc_addr6 *daddr = is_back ? &flow->tuple.saddr : &flow->tuple.daddr;
-
-	if (!pc_first_tos(skb, flow, fib))
-		return false;
-	fib->ifindex = device;
-	fib->l4_protocol = flow->tuple.proto;
-	fib->sport = is_back ? flow->tuple.dport : flow->tuple.sport;
-	fib->dport = is_back ? flow->tuple.sport : flow->tuple.dport;
-	fib->tot_len = 0;
-	if (flow->tuple.family == PC_IPV4) {
-		fib->family = PC_OUT_IPV4;
-		fib->ipv4_src = saddr->word[0];
-		fib->ipv4_dst = daddr->word[0];
-	} else {
-		fib->family = PC_OUT_IPV6;
-		__builtin_memcpy(fib->ipv6_src, saddr, sizeof(fib->ipv6_src));
-		__builtin_memcpy(fib->ipv6_dst, daddr, sizeof(fib->ipv6_dst));
-	}
-	return bpf_fib_lookup(skb, fib, sizeof(*fib), 0) == BPF_FIB_LKUP_RET_SUCCESS;
+	return pc_first_tos(skb, flow, fib) &&
+	       pc_path(skb, flow, fib, device, is_back) == BPF_FIB_LKUP_RET_SUCCESS;
 }
 
 /* Whether the FIB leads from the device to a pod of this node. Sets fib->smac. */

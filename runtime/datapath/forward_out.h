@@ -53,28 +53,31 @@ static __always_inline __u32 pc_out_device(const struct pc_ct *ct)
 	return external && place < PC_UPLINKS ? external->fast_path_uplink[place] : 0;
 }
 
-/* The present path to the receiver, in `fib`; false: there is none. */
-static __always_inline bool pc_out_path(struct __sk_buff *skb, const struct pc_flow *flow,
-					struct bpf_fib_lookup *fib)
+/* The present path from one end to the other, for a packet that comes in by the device: fills
+ * `fib`, but not the type of service. BPF_FIB_LKUP_RET_*: only a path with a known neighbour gives
+ * the route's MTU.
+ */
+static __always_inline int pc_path(struct __sk_buff *skb, const struct pc_flow *flow,
+				   struct bpf_fib_lookup *fib, __u32 device, bool is_back)
 {
-	int found;
+	const struct pc_addr6 *saddr = is_back ? &flow->tuple.daddr : &flow->tuple.saddr;
+	const struct pc_addr6 *daddr = is_back ? &flow->tuple.saddr : &flow->tuple.daddr;
 
-	fib->ifindex = skb->ifindex;
+	fib->ifindex = device;
 	fib->l4_protocol = flow->tuple.proto;
-	fib->sport = flow->tuple.sport;
-	fib->dport = flow->tuple.dport;
+	fib->sport = is_back ? flow->tuple.dport : flow->tuple.sport;
+	fib->dport = is_back ? flow->tuple.sport : flow->tuple.dport;
 	fib->tot_len = 1; /* asks for the route's MTU */
 	if (flow->tuple.family == PC_IPV4) {
 		fib->family = PC_OUT_IPV4;
-		fib->ipv4_src = flow->tuple.saddr.word[0];
-		fib->ipv4_dst = flow->tuple.daddr.word[0];
+		fib->ipv4_src = saddr->word[0];
+		fib->ipv4_dst = daddr->word[0];
 	} else {
 		fib->family = PC_OUT_IPV6;
-		__builtin_memcpy(fib->ipv6_src, &flow->tuple.saddr, sizeof(fib->ipv6_src));
-		__builtin_memcpy(fib->ipv6_dst, &flow->tuple.daddr, sizeof(fib->ipv6_dst));
+		__builtin_memcpy(fib->ipv6_src, saddr, sizeof(fib->ipv6_src));
+		__builtin_memcpy(fib->ipv6_dst, daddr, sizeof(fib->ipv6_dst));
 	}
-	found = bpf_fib_lookup(skb, fib, sizeof(*fib), 0);
-	return found == BPF_FIB_LKUP_RET_SUCCESS || found == BPF_FIB_LKUP_RET_NO_NEIGH;
+	return bpf_fib_lookup(skb, fib, sizeof(*fib), 0);
 }
 
 /* Sends by the kernel's neighbour lookup, which keeps the neighbour in its table. to_uplink learns
@@ -102,16 +105,19 @@ __noinline int pc_out_again(struct __sk_buff *skb, struct pc_flow *flow, struct 
 {
 	struct bpf_fib_lookup fib = {};
 	__u32 device, mtu = 0;
+	int found;
 
 	if (!flow || !ct)
 		return 0;
 	device = pc_out_device(ct);
 	bpf_check_mtu(skb, device, &mtu, 0, 0);
-	if (!device || !pc_out_path(skb, flow, &fib) || fib.ifindex != device) {
+	found = device ? pc_path(skb, flow, &fib, skb->ifindex, false) : BPF_FIB_LKUP_RET_NOT_FWDED;
+	if ((found != BPF_FIB_LKUP_RET_SUCCESS && found != BPF_FIB_LKUP_RET_NO_NEIGH) ||
+	    fib.ifindex != device) {
 		ct->out = 0;
 		return 0;
 	}
-	if (fib.mtu_result < mtu) {
+	if (found == BPF_FIB_LKUP_RET_SUCCESS && fib.mtu_result < mtu) {
 		ct->out = PC_OUT_NEVER;
 		return 0;
 	}

@@ -17,7 +17,7 @@ struct net___pc_ipv6 {
 	struct netns_ipv6___pc ipv6;
 } __attribute__((preserve_access_index));
 
-/* For a packet that comes in by a device. */
+/* For a packet at a device of this network namespace. */
 static __always_inline bool pc_forwards_ipv6(const struct __sk_buff *ctx)
 {
 	const struct sk_buff___pc_dev *skb = (const void *)ctx;

@@ -87,7 +87,9 @@ static __always_inline bool pc_is_filtered_copied(const struct sk_buff___pc_dev 
 	return pc_is_prerouted(BPF_CORE_READ(lists[NF_INET_PRE_ROUTING], num_hook_entries));
 }
 
-/* For a packet that comes in by a device. A kernel without netfilter has none of the fields. */
+/* For a packet at its sender's hook, or at a pod's: ingress hooks are those of the pod's device. A
+ * kernel without netfilter has none of the fields.
+ */
 static __always_inline bool pc_has_netfilter(const struct __sk_buff *ctx, __u8 family)
 {
 	if (!bpf_core_field_exists(struct net___pc_nf, nf))

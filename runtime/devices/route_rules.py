@@ -2,8 +2,8 @@
 """Routing rules (`ip rule`) that match on values which the FIB lookup of datapath/forward_out.h lacks.
 
 The lookup has source, destination, protocol, ports and ingress device. The host's own filters set a
-packet's mark later, and no hook reads its type of service. Packets to which such rules apply use the
-stack path.
+packet's mark later, and only lookups for first packets have its type of service. Packets to which such
+rules apply use the stack path.
 """
 
 from collections.abc import Callable, Sequence

@@ -46,8 +46,8 @@ def end(sockets: Collection[tuple[int, int]]) -> int:
 def listening() -> list[tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int]]:
     """The address and port of each TCP socket that listens.
 
-    The kernel walks no table of established connections for it. `OSError` (ENOENT) if it has no
-    CONFIG_INET_DIAG.
+    The kernel walks no table of established connections for it. `OSError` if it cannot list sockets
+    (CONFIG_INET_DIAG).
     """
     found: list[tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int]] = []
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as opened:

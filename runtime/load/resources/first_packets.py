@@ -4,6 +4,7 @@
 from policyc.runtime.attach import other_programs
 from policyc.runtime.attach.program_slot import FIRST, FIRST_HOOK
 from policyc.runtime.load.context import Removal
+from policyc.runtime.load.resources.node_maps import ClusterNodes
 from policyc.runtime.load.resources.prerouting import Prerouting
 from policyc.runtime.load.resources.programs import Hooks
 from policyc.runtime.load.resources.resource import Resource, Transaction
@@ -43,8 +44,9 @@ class FirstPackets(Resource):
         return bool(pods) and self._are_alone(pods, "first packets take the stack path")
 
     def _may_leave(self, generation: Generation) -> bool:
-        """Whether there are uplinks, and no other software looks at packets that come in there."""
-        uplinks = [each for each in generation.attachments if each.role == "uplink"]
+        """Whether an uplink has the fast path, and no other software sees what comes in there."""
+        fast = self.others[ClusterNodes].fast_path
+        uplinks = [each for each in generation.attachments if each.ifindex in fast]
         then = "first packets to and from other nodes take the stack path"
         return bool(uplinks) and self._are_alone(uplinks, then)
 

@@ -93,6 +93,8 @@ class ClusterNodes(Resource):
     """The nodes of the cluster, and by which devices packets of external clients go."""
 
     nodes: Nodes
+    fast_path: frozenset[int]
+    """The uplinks at which it is allowed."""
 
     def prepare(self, work: Transaction) -> None:
         """Number the nodes: those that are known keep their number."""
@@ -106,6 +108,7 @@ class ClusterNodes(Resource):
         unenslaved = forwarding.without_master(at.uplinks) if at.fast_path_devices else {}
         wide = route_mtu.none_narrower(unenslaved, at.note)
         fast_path, marks = route_rules.told_of(wide, at.note)
+        self.fast_path = frozenset(fast_path)
         own4 = {each: self._own4_at(each) for each in at.uplinks.values()}
         if any(own4.values()):  # encapsulated packets are routed by hooks, too
             marks = route_rules.read()[0]

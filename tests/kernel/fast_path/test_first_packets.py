@@ -16,6 +16,7 @@ from policyc.runtime.kernel import bpf_syscall, rtnetlink
 from policyc.runtime.kernel.libbpf import Object
 from policyc.runtime.kernel.pins import Pins
 from tests.kernel.support.arrival import SILENCE, WAITS, accepted, connects, is_silent
+from tests.kernel.support.netfilter_hooks import FEWEST
 from tests.kernel.support.node_under_test import HOSTS, LOCAL, A, B, NodeUnderTest, ip
 from tests.kernel.support.objects import compile_c
 from tests.kernel.support.packets import Host, mac_bytes
@@ -26,15 +27,6 @@ from tests.kernel.support.wire import Wire, link_address
 pytestmark = pytest.mark.kernel
 
 
-def has_hooks_of_a_security_module() -> bool:
-    """AppArmor and SELinux have hooks in netfilter: on their hosts first packets take the stack path."""
-    apparmor = Path("/sys/module/apparmor/parameters/enabled")
-    is_apparmor = apparmor.exists() and apparmor.read_text().strip() == "Y"
-    return is_apparmor or Path("/sys/fs/selinux").exists()
-
-
-FEWEST = int(has_hooks_of_a_security_module())
-"""The packets of a connection, in each direction, that the stack of this host always sees."""
 families = pytest.mark.parametrize("family", [4, 6])
 THERE = {"the pod": (B, 80), "a Service": (VIP, TARGET)}
 ELSEWHERE = ("src", "192.0.2.0/24", "dst", "198.51.100.0/24", "dir", "fwd")

@@ -15,7 +15,8 @@ from policyc.runtime.snat.snat import Masquerade
 from tests.eventually import eventually
 from tests.kernel.support.arrival import SILENCE, WAITS, is_silent
 from tests.kernel.support.bundles import compiled
-from tests.kernel.support.packets import Host
+from tests.kernel.support.netfilter_hooks import FEWEST
+from tests.kernel.support.packets import Host, frame, mac_bytes, udp
 from tests.kernel.support.service_yaml import PORT, VIP, web
 from tests.kernel.support.two_nodes import NODES, UPLINK, TwoNodes, address, gateway_of
 
@@ -24,6 +25,7 @@ families = pytest.mark.parametrize("family", [4, 6])
 TCP, UDP = socket.SOCK_STREAM, socket.SOCK_DGRAM
 TARGET = 8080
 _IP_MTU_DISCOVER, _IP_PMTUDISC_DO = 10, 2
+_TCP_CLOSE = 7
 OPEN = """\
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
@@ -71,12 +73,27 @@ class Talk:
                 receiver.settimeout(WAITS)
                 sender.sendall(b"hello")
                 assert receiver.recv(16) == b"hello"
+            client.shutdown(socket.SHUT_WR)
+            assert server.recv(16) == b""
+            server.shutdown(socket.SHUT_WR)
+            assert client.recv(16) == b""
+            eventually(lambda: is_acknowledged(server), "the last acknowledgement")
 
     def routed(self) -> dict[str, int]:
         """How many packets of a connection the stack of each node forwards."""
         before = {node: self.lab.routed(node, self.family) for node in NODES}
         self.once()
         return {node: self.lab.routed(node, self.family) - before[node] for node in NODES}
+
+
+def is_acknowledged(closed: socket.socket) -> bool:
+    """Whether the other end has acknowledged the end of the stream: no packet is under way."""
+    return closed.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1) == bytes([_TCP_CLOSE])
+
+
+def are_seen(found: dict[str, int], due: dict[str, int]) -> bool:
+    """Whether each stack saw so many packets; more where a security module has hooks in netfilter."""
+    return all(found[node] >= n if FEWEST else found[node] == n for node, n in due.items())
 
 
 @families
@@ -89,7 +106,7 @@ def test_of_a_connection_between_nodes_the_stack_sees_the_first_packet_at_its_re
         lab.load(node, opened, None, mode=mode)
     talk = Talk(lab, family, "pod-a", "pod-b")
     talk.once()  # neighbours are known
-    assert talk.routed() == {"a": 0, "b": 1}
+    assert are_seen(talk.routed(), {"a": 0, "b": 1})
     assert lab.drops() == {}
 
 
@@ -105,7 +122,7 @@ def test_connections_with_hosts_outside_the_cluster_are_like_those_between_nodes
         lab.load(node, opened, None)
     talk = Talk(lab, family, client, server)
     talk.once()
-    assert talk.routed() == routed
+    assert are_seen(talk.routed(), routed)
 
 
 @families
@@ -118,7 +135,7 @@ def test_a_connection_through_a_service_bypasses_the_stack_of_its_client(
         lab.load(node, opened, web(endpoint))
     talk = Talk(lab, family, "pod-a", "pod-b", VIP.address(family), PORT)
     talk.once()
-    assert talk.routed() == {"a": 0, "b": 1}
+    assert are_seen(talk.routed(), {"a": 0, "b": 1})
     assert lab.drops() == {}
 
 
@@ -137,7 +154,7 @@ def test_datagrams_and_their_answers_bypass_the_stack(
     server.sendto(b"answer", peer)
     assert (question, client.recv(16)) == (b"question", b"answer")
     after = {node: lab.routed(node, family) - before[node] for node in NODES}
-    assert after == {"a": 0, "b": 1}
+    assert are_seen(after, {"a": 0, "b": 1})
 
 
 @contextmanager
@@ -181,12 +198,12 @@ def test_the_stack_of_each_node_sees_first_packets_that_it_may_change_or_drop(
     with STACK[why](lab, "a"):
         found = talk.routed()
     assert found["a"] >= 2, "the SYN and its answer"
-    assert found["b"] == 1
+    assert are_seen(found, {"b": 1})
     with STACK[why](lab, "b"):
         found = talk.routed()
     assert found["b"] >= 3, "also the first packet after the answer"
-    assert found["a"] == 0
-    assert talk.routed() == {"a": 0, "b": 1}
+    assert are_seen(found, {"a": 0})
+    assert are_seen(talk.routed(), {"a": 0, "b": 1})
 
 
 @families
@@ -213,7 +230,7 @@ def test_the_pods_address_leaves_the_node_translated(
     lab.load("b", opened, None)
     between = Talk(lab, family, "pod-a", "pod-b")
     between.once()
-    assert between.routed() == {"a": 0, "b": 1}, "no translation between pods"
+    assert are_seen(between.routed(), {"a": 0, "b": 1}), "no translation between pods"
     assert between.peer == address("pod-a", family)
 
 
@@ -230,7 +247,7 @@ def test_the_kernel_confirms_the_neighbour_that_first_packets_and_answers_are_se
     talk.once()
     gateway = gateway_of(node, family)
     lab.run(node, "ip", "neigh", "change", gateway, "dev", UPLINK, "nud", "stale")
-    assert talk.routed()[node] == (1 if client == "client1" else 0)
+    assert are_seen(talk.routed(), {node: int(client == "client1")})
     shown = lab.at[node].within(
         lambda: subprocess.run(
             ["ip", "neigh", "show", gateway, "dev", UPLINK],
@@ -239,7 +256,7 @@ def test_the_kernel_confirms_the_neighbour_that_first_packets_and_answers_are_se
             check=True,
         )
     )
-    assert "STALE" not in shown.stdout and "lladdr" in shown.stdout
+    assert "STALE" not in shown.stdout and "lladdr" in shown.stdout, "DELAY, and then it asks"
 
 
 def unreachable_pod(lab: TwoNodes, family: int) -> None:
@@ -299,11 +316,11 @@ def test_other_software_at_an_uplink_sees_the_first_packets_that_come_in(
     matching = ("protocol", "all", "prio", "7", "u32", "match", "u32", "0", "0", "classid", "1:1")
     lab.run("a", "tc", "filter", "add", "dev", UPLINK, direction, *matching)
     lab.load("a", opened, None)
-    found = talk.routed()["a"]
+    found = talk.routed()
     if direction == "egress":
-        assert (found, lab.notes) == (0, [])
+        assert are_seen(found, {"a": 0}) and lab.notes == []
     else:
-        assert found >= 2
+        assert found["a"] >= 2
         (note,) = lab.notes
         assert note == (
             f"other software has tc programs at {UPLINK}, "
@@ -328,7 +345,9 @@ def test_first_datagrams_above_the_mtu_of_a_route_take_the_stack_path(
         client.send(bytes(1350))
 
 
-def test_a_first_packet_at_its_last_hop_leaves_no_node(lab: TwoNodes, opened: Path) -> None:
+def test_a_first_packet_at_its_last_hop_does_not_leave_the_node(
+    lab: TwoNodes, opened: Path
+) -> None:
     lab.load("a", opened, None)
     Talk(lab, 4, "pod-a", "client1").once()
     client = lab.open_socket("pod-a", 4, UDP)
@@ -342,6 +361,58 @@ def test_a_first_packet_at_its_last_hop_leaves_no_node(lab: TwoNodes, opened: Pa
         lambda: sent.extend(payloads(hears)) or b"next" in sent, "the packet with a hop more"
     )
     assert b"last" not in sent
+
+
+@pytest.mark.parametrize("to", ["224.0.0.251", "239.1.2.3", "255.255.255.255", "127.0.0.9"])
+def test_what_routers_do_not_forward_does_not_leave_the_node(
+    lab: TwoNodes, opened: Path, to: str
+) -> None:
+    """The pod sends it to the MAC of its gateway."""
+    lab.load("a", opened, None)
+    Talk(lab, 4, "pod-a", "client1").once()
+    hears = lab.capture("router", "to-a")
+    pod, gateway = mac_bytes(lab.mac("pod-a")), lab.at["a"].network.mac(lab.device("pod-a"))
+    source = Host(lab.mac("pod-a"), address("pod-a", 4), address("pod-a", 6))
+    sent: list[bytes] = []
+    for there, payload in ((to, b"last"), (address("client1", 4), b"next")):
+        target = Host(gateway, there, "fd00::1")
+        whole = frame(source, target, udp(5000, TARGET, payload))
+        lab.at["pod-a"].within(partial(send_frame, whole))
+    assert whole[6:12] == pod
+    eventually(lambda: sent.extend(payloads(hears)) or b"next" in sent, "the packet to a host")
+    assert b"last" not in sent
+
+
+def send_frame(whole: bytes) -> None:
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as out:
+        out.bind(("eth0", 0))
+        out.send(whole)
+
+
+def test_a_route_by_type_of_service_holds_for_first_packets(lab: TwoNodes, opened: Path) -> None:
+    lab.load("a", opened, None)
+    Talk(lab, 4, "pod-a", "client1").once()
+    to = f"{address('client1', 4)}/32"
+    lab.run("a", "ip", "route", "add", "unreachable", to, "tos", "0x10")
+    client = lab.open_socket("pod-a", 4, UDP)
+    hears = lab.capture("router", "to-a")
+    for tos, payload in ((0x10, b"last"), (0, b"next")):
+        client.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos)
+        with suppress(OSError):  # an ICMP error
+            client.sendto(payload, (address("client1", 4), TARGET + tos))
+    sent: list[bytes] = []
+    eventually(lambda: sent.extend(payloads(hears)) or b"next" in sent, "the packet without it")
+    assert b"last" not in sent
+
+
+@families
+def test_under_snat_the_stack_sees_what_a_host_outside_the_cluster_opens(
+    lab: TwoNodes, opened: Path, family: int
+) -> None:
+    lab.load("b", opened, None, masquerade=Masquerade(range(50000, 50100)))
+    talk = Talk(lab, family, "client1", "pod-b")
+    talk.once()
+    assert talk.routed()["b"] > 5
 
 
 def payloads(hears: socket.socket) -> Iterator[bytes]:

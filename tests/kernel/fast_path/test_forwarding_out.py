@@ -362,7 +362,7 @@ def marked(lab: TwoNodes, tmp_path: Path) -> Iterator[Callable[[], int]]:
 @pytest.mark.waits
 @families
 @pytest.mark.parametrize("there", ["client1", "a Service"])
-def test_the_uplinks_hook_knows_packets_of_the_fast_path_by_their_mark(
+def test_packets_of_the_fast_path_come_to_the_uplink_with_a_mark_by_which_its_hook_passes_them(
     lab: TwoNodes, opened: Path, marked: Callable[[], int], there: str, family: int
 ) -> None:
     """It sees a packet of each connection after a load, and after each look at the path."""

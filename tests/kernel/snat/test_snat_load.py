@@ -186,7 +186,7 @@ def test_a_range_with_a_port_where_the_node_listens_is_refused(
     assert reserved() == "" and not node.bpffs.exists()
 
 
-def test_a_port_where_the_node_listens_is_refused_by_a_kernel_that_lists_no_sockets(
+def test_a_port_where_the_node_listens_is_refused_where_the_kernel_lists_no_sockets(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail() -> None:
