@@ -21,7 +21,9 @@ static __always_inline __u8 pc_first_uplink(__u32 device)
 							       : 0;
 }
 
-/* Under SNAT to_uplink learns nothing of such an end, and would follow no change of the path. */
+/* Under SNAT to_uplink learns nothing from answers to such a sender, and would follow no change of
+ * the path.
+ */
 static __always_inline bool pc_first_is_translated(struct pc_flow *flow)
 {
 	return pc_generation(flow) & PC_STATE_SNAT &&

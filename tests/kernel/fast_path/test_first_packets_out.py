@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""First packets of connections between a pod and ends that are not of its node: past the stack."""
+"""First packets of connections of a pod with other nodes and external hosts: past the stack."""
 
 import socket
 import subprocess
