@@ -5,7 +5,8 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -14,6 +15,11 @@ from typing import TextIO
 from policyc.ir.diagnostics import Diagnostic, Severity, render
 from policyc.ir.spans import Span
 
+MOST_OF_CODE = 20
+MOST = 100
+"""The number of findings that are printed, of one code and in all."""
+ALL_FINDINGS = "POLICYC_ALL_FINDINGS"
+"""The environment variable that lifts both limits."""
 _MAX_CARETS = 120
 _NO_PATHS = ("<", "git:", "bundle:")
 """Prefixes of names that are not files; a link of that name could lead to any file."""
@@ -22,16 +28,38 @@ _COLOURS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.NOTE: "36"}
 
 
 def print_findings(findings: Iterable[Diagnostic], stream: TextIO | None = None) -> None:
-    """Print findings, then their number; coloured on a terminal, unless NO_COLOR is set."""
+    """Print findings, then their number; coloured on a terminal, unless NO_COLOR is set.
+
+    Of many findings the first of each code are printed, errors before others, and the rest is counted.
+    With POLICYC_ALL_FINDINGS set, all are printed.
+    """
     out = stream or sys.stderr
     colour = out.isatty() and not os.environ.get("NO_COLOR")
-    shown = list(findings)
+    given = list(findings)
+    shown = given if os.environ.get(ALL_FINDINGS) else first_of(given)
     for finding in shown:
         text = render(_narrowed(finding), source_line)
         print(_coloured(finding, text) if colour else text, file=out)
-    errors = sum(finding.is_error for finding in shown)
+    if len(shown) < len(given):
+        left = Counter(each.code for each in given) - Counter(each.code for each in shown)
+        counts = ", ".join(f"{n} {code}" for code, n in sorted(left.items()))
+        print(f"policyc: not shown: {counts}", file=out)
+        print(f"help: {ALL_FINDINGS}=1 shows all", file=out)
+    errors = sum(finding.is_error for finding in given)
     if errors:
         print(f"policyc: {errors} error{'s' if errors > 1 else ''}", file=out)
+
+
+def first_of(findings: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """At most MOST_OF_CODE findings of a code and MOST in all, in their order; errors stay first."""
+    n_of_code: Counter[str] = Counter()
+    kept: list[int] = []
+    for at in sorted(range(len(findings)), key=lambda at: not findings[at].is_error):
+        code = findings[at].code
+        if n_of_code[code] < MOST_OF_CODE and len(kept) < MOST:
+            n_of_code[code] += 1
+            kept.append(at)
+    return [findings[at] for at in sorted(kept)]
 
 
 def source_line(span: Span) -> str | None:

@@ -100,7 +100,7 @@ _READ_OPTIONS = (
         "--allow-unknown-kinds",
         multiple=True,
         metavar="KIND",
-        help="Skip objects of this kind. Repeatable.",
+        help="Skip objects of this kind or group. * and ? match any characters. Repeatable.",
     ),
     click.option(
         "--channel",

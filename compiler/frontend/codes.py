@@ -50,7 +50,7 @@ NOT_SUPPORTED = Code(
     "{kind} of {api_version} is {owner}, not Kubernetes' NetworkPolicy: not supported yet",
 )
 MISSPELT_KIND = Code("PC0305", _E, "{kind} of {api_version} looks like a misspelt policy kind")
-UNKNOWN_KIND = Code("PC0306", _E, "unknown kind {kind} of {api_version}")
+UNKNOWN_KIND = Code("PC0306", _E, "unknown kind {kind} of {api_version}{count}")
 UNKNOWN_VERSION = Code("PC0307", _E, "unknown version of {kind}: {api_version}")
 DUPLICATE_OBJECT = Code("PC0308", _E, "{kind} {name} is given twice")
 POLICY_IN_CLUSTER = Code(

@@ -5,7 +5,9 @@ Dispatch is by apiVersion and kind together. A kind that is in no table is an er
 """
 
 from enum import Enum
+from functools import lru_cache
 
+from policyc.compiler.frontend.harmless_groups import creates_objects, is_harmless
 from policyc.compiler.frontend.spelling import likeness, nearest
 from policyc.ir.fast_dataclass import dataclass
 
@@ -55,6 +57,7 @@ class Role(Enum):
     POLICY = "policy"
     CLUSTER = "cluster"
     PASSED_OVER = "passed over"
+    CREATES = "passed over; its controller makes objects that the input does not have"
 
 
 _CLUSTER_KINDS = {
@@ -167,6 +170,7 @@ class Unknown:
     hint: str
 
 
+@lru_cache(maxsize=1024)
 def classify(api_version: str, kind: str) -> Role | NotYet | Unknown:
     """The treatment of an object with this apiVersion and kind."""
     role = ROLES.get((api_version, kind))
@@ -175,7 +179,10 @@ def classify(api_version: str, kind: str) -> Role | NotYet | Unknown:
     group = api_version.rpartition("/")[0]
     if kind in _NOT_YET.get(group, ()):
         return NotYet(_OWNER_OF_GROUP[group])
-    return Unknown(group in POLICY_GROUPS or is_like_policy(kind), _hint(group, kind))
+    is_policy = group in POLICY_GROUPS or is_like_policy(kind)
+    if is_harmless(group, kind) and not is_policy:
+        return Role.CREATES if creates_objects(group, kind) else Role.PASSED_OVER
+    return Unknown(is_policy, _hint(group, kind))
 
 
 def is_like_policy(kind: str) -> bool:

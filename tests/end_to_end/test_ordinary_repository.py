@@ -30,6 +30,7 @@ QUOTED_TEMPLATE = POLICY.replace("name: db", 'name: "{{ .Release.Name }}"')
 KUSTOMIZATION = """\
 apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
+namespace: shop
 resources: [policies/db.yaml]
 """
 Run = Callable[..., tuple[int, str, str]]
@@ -94,6 +95,55 @@ def test_one_line_counts_skipped_files(policyc: Run, command: tuple[str, ...]) -
     assert err.count("note[PC0133]") == 1
     assert err.count("warning[PC0134]: skipped: 2 files of a template") == 1
     assert err.count("warning[PC0135]") == 1 and "kustomize build" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        ("resources: [db.yaml, ./more/, base]\nimages: [{name: a, newTag: b}]\n", ""),
+        ("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n", ""),
+        ("resources: [../base]\n", "resources of other places"),
+        ("resources: ['https://example.com/a.yaml']\n", "resources of other places"),
+        ("resources: ['github.com/a/b?ref=v1']\n", "resources of other places"),
+        ("resources: [{a: b}]\n", "resources of other places"),
+        ("patches: []\nnamePrefix: a-\n", "namePrefix"),
+        ("components: [../c]\npatches: [{path: a.yaml}]\n", "components, patches"),
+        ("resources: [db.yaml\n", "unreadable fields"),
+    ],
+)
+def test_a_warning_names_fields_of_kustomizations_that_change_objects(
+    policyc: Run, tmp_path: Path, text: str, fields: str
+) -> None:
+    (tmp_path / "kustomization.yaml").write_text(text)
+    code, _, err = policyc("check", "-f", ".")
+    assert code == 0
+    assert err.count("warning[PC0135]") == bool(fields)
+    if fields:
+        assert f"not built: 1 kustomization with {fields}\n" in err
+
+
+def test_one_warning_counts_the_kustomizations(policyc: Run, tmp_path: Path) -> None:
+    write(tmp_path / "other/kustomization.yml", "namespace: other\n")
+    write(tmp_path / "plain/kustomization.yaml", "resources: []\n")
+    err = policyc("check", "-f", ".")[2]
+    assert err.count("PC0135") == 1 and "not built: 2 kustomizations with namespace" in err
+    assert f"skipped: {len(OTHERS) + 1} files without a Kubernetes object" in err
+
+
+def test_a_workflow_with_an_indented_kind_is_skipped(policyc: Run, tmp_path: Path) -> None:
+    text = "on: push\njobs:\n  a: {kind: b, run: '${{ github.sha }}'}\n"
+    text += "  b:\n    kind: c\n    apiVersion: d\n"
+    (tmp_path / ".github/workflows/ci.yml").write_text(text)
+    code, _, err = policyc("check", "-f", ".")
+    assert code == 0 and f"skipped: {len(OTHERS)} files without a Kubernetes object" in err
+
+
+@pytest.mark.parametrize(
+    "on", ["on: push\n", "'on': '{{ a }}'\n", "1: '{{ a }}'\n", "? {a: b}\n: c\n"]
+)
+def test_an_odd_field_name_does_not_hide_an_object(policyc: Run, tmp_path: Path, on: str) -> None:
+    (tmp_path / "policies/wrong.yaml").write_text(on + POLICY)
+    assert policyc("check", "-f", ".")[0] == 2
 
 
 @pytest.mark.parametrize(

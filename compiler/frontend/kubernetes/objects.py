@@ -8,6 +8,7 @@ so does not reach the rest of the front end.
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import field, replace
+from fnmatch import fnmatchcase
 
 from policyc.compiler.frontend import codes
 from policyc.compiler.frontend.kubernetes.decode import Decoder
@@ -18,12 +19,9 @@ from policyc.compiler.frontend.object_kinds import (
     Unknown,
     classify,
 )
+from policyc.compiler.frontend.yaml.codes_found import CREATORS
 from policyc.compiler.frontend.yaml.documents import read_documents
-from policyc.compiler.frontend.yaml.found_files import (
-    Found,
-    say_passed_over,
-    what_is,
-)
+from policyc.compiler.frontend.yaml.found_files import Skipped, say_passed_over, skipped
 from policyc.compiler.frontend.yaml.sources import (
     INTENT_SUFFIX,
     InputFile,
@@ -69,19 +67,22 @@ class ObjectReader:
     allow_unknown_kinds: frozenset[str] = frozenset()
     inputs: list[InputFile] = field(default_factory=list)
     passed_over: Counter[str] = field(default_factory=Counter)
+    _creators: dict[str, Span] = field(default_factory=dict)
+    _n_creators: Counter[str] = field(default_factory=Counter)
+    _unknown_kinds: dict[tuple[str, str], list[Mapping]] = field(default_factory=dict)
 
     def read(self, sources: Iterable[Source]) -> Iterator[RawObject]:
         """Every policy and cluster object of the sources, in order."""
         for source in sources:
             if isinstance(source, ObjectsSource):
                 yield from self._in_memory(source)
-        skipped: list[tuple[str, Found]] = []
+        over: list[Skipped] = []
         for content in contents(
             [s for s in sources if not isinstance(s, ObjectsSource)], self.report
         ):
-            found = what_is(content.name, content.data) if content.is_found else Found.OBJECTS
-            if found is not Found.OBJECTS:
-                skipped.append((content.name, found))
+            found = skipped(content.name, content.data) if content.is_found else None
+            if found is not None:
+                over.append(found)
                 continue
             self.inputs.append(content.input_file)
             if content.name.endswith(INTENT_SUFFIX):
@@ -95,7 +96,9 @@ class ObjectReader:
                     yield from self._objects(document, "", "")
             if is_empty and not self.report.errors:
                 self.report.add(codes.NO_DOCUMENTS.at(Span(content.name, 0, 0), name=content.name))
-        say_passed_over(skipped, self.report)
+        say_passed_over(over, self.report)
+        self._say_creators()
+        self._say_unknown()
 
     def _in_memory(self, source: ObjectsSource) -> Iterator[RawObject]:
         """Findings have no line there, so their paths name the object."""
@@ -130,6 +133,10 @@ class ObjectReader:
         match classify(api_version, kind):
             case Role.PASSED_OVER:
                 self.passed_over[kind] += 1
+            case Role.CREATES:
+                self.passed_over[kind] += 1
+                self._creators.setdefault(kind, node.span)
+                self._n_creators[kind] += 1
             case Role() as role:
                 yield RawObject(api_version, kind, role, node)
             case NotYet(owner):
@@ -182,12 +189,41 @@ class ObjectReader:
         return ""
 
     def _unknown(self, node: Mapping, api_version: str, kind: str, unknown: Unknown) -> None:
-        """A kind in no table: an error, unless it is harmless and was allowed by name."""
-        group = api_version.rpartition("/")[0]
-        if not unknown.is_policy and {kind, f"{kind}.{group}"} & self.allow_unknown_kinds:
+        """A kind in no table: an error, unless it is harmless and was allowed."""
+        if unknown.is_policy:
+            self.report.add(_unknown_finding(node, api_version, kind, unknown))
+        elif is_allowed(api_version, kind, self.allow_unknown_kinds):
             self.passed_over[kind] += 1
-            return
-        self.report.add(_unknown_finding(node, api_version, kind, unknown))
+        else:
+            self._unknown_kinds.setdefault((api_version, kind), []).append(node)
+
+    def _say_unknown(self) -> None:
+        """One finding for each unknown kind, at its first object."""
+        for (api_version, kind), nodes in self._unknown_kinds.items():
+            unknown = classify(api_version, kind)
+            assert isinstance(unknown, Unknown)
+            count = f" ({len(nodes)} objects)" if len(nodes) > 1 else ""
+            self.report.add(_unknown_finding(nodes[0], api_version, kind, unknown, count))
+        self._unknown_kinds.clear()
+
+    def _say_creators(self) -> None:
+        """One finding for the objects whose controllers make others."""
+        if self._creators:
+            objects = ", ".join(f"{n} {kind}" for kind, n in sorted(self._n_creators.items()))
+            finding = CREATORS.at(next(iter(self._creators.values())), objects=objects)
+            self.report.add(finding.help("give the rendered objects, too"))
+            self._creators.clear()
+            self._n_creators.clear()
+
+
+def is_allowed(api_version: str, kind: str, patterns: Iterable[str]) -> bool:
+    """Whether a pattern of --allow-unknown-kinds names a kind.
+
+    A pattern is a kind, a group, or `KIND.GROUP`, and may have `*`, `?` and `[...]`.
+    """
+    group = api_version.rpartition("/")[0]
+    names = (kind, group, f"{kind}.{group}")
+    return any(fnmatchcase(name, pattern) for pattern in patterns for name in names)
 
 
 def is_list(api_version: str, kind: str) -> bool:
@@ -199,7 +235,9 @@ def is_list(api_version: str, kind: str) -> bool:
     return not isinstance(classify(api_version, kind.removesuffix("List")), Unknown)
 
 
-def _unknown_finding(node: Mapping, api_version: str, kind: str, unknown: Unknown) -> Diagnostic:
+def _unknown_finding(
+    node: Mapping, api_version: str, kind: str, unknown: Unknown, count: str = ""
+) -> Diagnostic:
     if kind in _KINDS and unknown.is_policy:
         code, at = codes.POLICY_VERSION, "apiVersion"
     elif kind in _KINDS:
@@ -212,5 +250,8 @@ def _unknown_finding(node: Mapping, api_version: str, kind: str, unknown: Unknow
         code, at = codes.UNKNOWN_KIND, "kind"
     hint = unknown.hint
     if not unknown.is_policy and not hint:
-        hint = f"if it cannot restrict traffic, allow it: --allow-unknown-kinds {kind}"
-    return code.at(node.span_of(at), at, api_version=api_version, kind=kind).help(hint)
+        group = api_version.rpartition("/")[0]
+        name = f"{kind}.{group}" if group else kind
+        hint = f"if it cannot restrict traffic, allow it: --allow-unknown-kinds {name}"
+    values = {"api_version": api_version, "kind": kind, "count": count}
+    return code.at(node.span_of(at), at, **values).help(hint)

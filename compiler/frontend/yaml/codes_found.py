@@ -7,4 +7,7 @@ FILES_PASSED_OVER = Code("PC0133", Severity.NOTE, "skipped: {files} without a Ku
 TEMPLATES_PASSED_OVER = Code(
     "PC0134", Severity.WARNING, "skipped: {files} of a template that is not rendered"
 )
-NOT_BUILT = Code("PC0135", Severity.WARNING, "{name} is a kustomization: policyc does not apply it")
+NOT_BUILT = Code("PC0135", Severity.WARNING, "not built: {files} with {fields}")
+CREATORS = Code(
+    "PC0136", Severity.WARNING, "policies or pods that {objects} create are not in the input"
+)

@@ -7,14 +7,14 @@ determined, the file is read as objects, and its mistakes are errors.
 """
 
 import re
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 from enum import Enum
 from pathlib import PurePath
 
 from policyc.compiler.frontend.codes import KEY_NOT_STRING, TAB, YAML_SYNTAX
 from policyc.compiler.frontend.spelling import likeness
 from policyc.compiler.frontend.yaml import codes_found as codes
+from policyc.compiler.frontend.yaml import kustomizations
 from policyc.compiler.frontend.yaml.documents import read_documents
 from policyc.compiler.frontend.yaml.tree import (
     Mapping,
@@ -22,6 +22,7 @@ from policyc.compiler.frontend.yaml.tree import (
     Sequence,
 )
 from policyc.ir.diagnostics import Report
+from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.spans import Span
 
 ALIKE = 0.85
@@ -35,7 +36,6 @@ _TYPED = (
 _FIELD = re.compile(rb"^\s*[\"']?([A-Za-z_]{3,14})[\"']?\s*:", re.M)
 _BROKEN = frozenset({YAML_SYNTAX.name, TAB.name})
 """A file that is not YAML at all could have been an object."""
-_KUSTOMIZATIONS = frozenset({"kustomization.yaml", "kustomization.yml"})
 
 
 class Found(Enum):
@@ -47,10 +47,33 @@ class Found(Enum):
     KUSTOMIZATION = "kustomization"
 
 
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A skipped file; `fields` are those that make a kustomization more than a list of files."""
+
+    name: str
+    what: Found
+    fields: tuple[str, ...] = ()
+
+
+def skipped(name: str, data: bytes) -> Skipped | None:
+    """A found file that is not read as objects; None: it is."""
+    if _path(name).name in kustomizations.NAMES:
+        fields = kustomizations.changes_of(name, data)
+        return Skipped(name, Found.KUSTOMIZATION if fields else Found.NOTHING, fields)
+    what = what_is(name, data)
+    return None if what is Found.OBJECTS else Skipped(name, what)
+
+
+def _path(name: str) -> PurePath:
+    """The path of a file; of `git:REV:PATH` the last part."""
+    return PurePath(name.rpartition(":")[2])
+
+
 def what_is(name: str, data: bytes) -> Found:
     """The kind of a found file; most are recognised without reading them as YAML."""
-    path = PurePath(name.rpartition(":")[2])  # for `git:REV:PATH`: the path
-    if path.name in _KUSTOMIZATIONS:
+    path = _path(name)
+    if path.name in kustomizations.NAMES:
         return Found.KUSTOMIZATION
     is_template = b"{{" in data
     if all(field.search(data) for field in _TYPED) and not is_template:
@@ -60,8 +83,10 @@ def what_is(name: str, data: bytes) -> Found:
     if scratch.errors:
         if is_template and _is_no_yaml(scratch, data):
             return Found.TEMPLATE
-        is_broken = any(each.code in _BROKEN for each in scratch.errors)
-        return Found.OBJECTS if is_broken or _has_type_like_fields(data) else Found.NOTHING
+        if any(each.code in _BROKEN for each in scratch.errors):
+            return Found.OBJECTS
+        if not _has_whole_documents(scratch, data):
+            return Found.OBJECTS if _has_type_like_fields(data) else Found.NOTHING
     if is_template and "templates" in path.parts[:-1]:
         return Found.TEMPLATE
     if path.name == "Chart.yaml" and all(map(_is_chart, documents)):
@@ -69,15 +94,27 @@ def what_is(name: str, data: bytes) -> Found:
     return Found.OBJECTS if any(map(_is_like_object, documents)) else Found.NOTHING
 
 
+def _has_whole_documents(report: Report, data: bytes) -> bool:
+    """Whether only plain field names such as `on` are wrong: these leave their document whole."""
+    return all(
+        each.code == KEY_NOT_STRING.name and not _text_at(each.span, data).startswith(("{", "["))
+        for each in report.errors
+    )
+
+
 def _is_no_yaml(report: Report, data: bytes) -> bool:
     """No YAML reader accepts the file. A file that kubectl might read is not a template."""
-    lines = data.split(b"\n")
-    for finding in report.errors:
-        if finding.code in _BROKEN:
-            return True
-        if finding.code == KEY_NOT_STRING.name and b"{{" in lines[finding.span.line - 1]:
-            return True
-    return False
+    return any(
+        each.code in _BROKEN
+        or (each.code == KEY_NOT_STRING.name and "{{" in _text_at(each.span, data, before=1)[:3])
+        for each in report.errors
+    )
+
+
+def _text_at(span: Span, data: bytes, before: int = 0) -> str:
+    """The rest of a line from the place of a finding on, or from some characters before it."""
+    line = data.split(b"\n")[span.line - 1]
+    return line.decode("utf-8-sig", "replace")[max(0, span.column - 1 - before) :]
 
 
 def _has_type_like_fields(data: bytes) -> bool:
@@ -106,31 +143,28 @@ def _is_chart(node: Node) -> bool:
     return isinstance(node, Mapping) and {"apiVersion", "name", "version"} <= node.entries.keys()
 
 
-def say_passed_over(found: Iterable[tuple[str, Found]], report: Report) -> None:
-    """One line for the skipped files, by kind; each kustomization by its name."""
-    counts: Counter[Found] = Counter()
-    first: dict[Found, Span] = {}
-    for name, what in found:
-        span = Span(name, 0, 0)
-        counts[what] += 1
-        first.setdefault(what, span)
-        if what is Found.KUSTOMIZATION:
-            hint = "build it first: kustomize build DIR | policyc ... -f -"
-            report.add(codes.NOT_BUILT.at(span, name=name).help(hint))
-    for what, code, hint in (
-        (Found.NOTHING, codes.FILES_PASSED_OVER, ""),
-        (
-            Found.TEMPLATE,
-            codes.TEMPLATES_PASSED_OVER,
-            "render it first: helm template CHART | policyc ... -f -",
-        ),
-    ):
-        if counts[what]:
-            files = "1 file" if counts[what] == 1 else f"{counts[what]} files"
-            finding = code.at(Span(_folder(first[what]), 0, 0), files=files)
-            report.add(finding.help(hint) if hint else finding)
+def say_passed_over(found: Iterable[Skipped], report: Report) -> None:
+    """One line for the skipped files of each kind."""
+    of_kind: dict[Found, list[Skipped]] = {}
+    for each in found:
+        of_kind.setdefault(each.what, []).append(each)
+    if plain := of_kind.get(Found.NOTHING):
+        report.add(codes.FILES_PASSED_OVER.at(_folder(plain), files=_counted(plain, "file")))
+    if templates := of_kind.get(Found.TEMPLATE):
+        files = _counted(templates, "file")
+        finding = codes.TEMPLATES_PASSED_OVER.at(_folder(templates), files=files)
+        report.add(finding.help("render it first: helm template CHART | policyc ... -f -"))
+    if built := of_kind.get(Found.KUSTOMIZATION):
+        fields = ", ".join(sorted({field for each in built for field in each.fields}))
+        files = _counted(built, "kustomization")
+        finding = codes.NOT_BUILT.at(_folder(built), files=files, fields=fields)
+        report.add(finding.help("build it first: kustomize build DIR | policyc ... -f -"))
 
 
-def _folder(span: Span) -> str:
+def _counted(files: Sized, noun: str) -> str:
+    return f"1 {noun}" if len(files) == 1 else f"{len(files)} {noun}s"
+
+
+def _folder(files: list[Skipped]) -> Span:
     """The directory of the first file: where a reader begins to search."""
-    return str(PurePath(span.file).parent)
+    return Span(str(PurePath(files[0].name).parent), 0, 0)

@@ -238,10 +238,89 @@ def test_an_unknown_kind_can_be_allowed(tmp_path: Path, capsys: pytest.CaptureFi
     assert evaluate(path, "--allow-unknown-kinds", "Widget.example.com") == 0
 
 
-def test_a_policy_kind_cannot_be_allowed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pattern", ["example.com", "*.example.com", "W?dg*", "*"])
+def test_patterns_and_groups_allow_unknown_kinds(tmp_path: Path, pattern: str) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text("apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: x}\n")
+    assert evaluate(path, "--allow-unknown-kinds", pattern) == 0
+
+
+@pytest.mark.parametrize("pattern", ["example", "com", "widget", "Widget.example", "*.com.example"])
+def test_a_pattern_must_match_the_whole_name(tmp_path: Path, pattern: str) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text("apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: x}\n")
+    assert evaluate(path, "--allow-unknown-kinds", pattern) == 2
+
+
+def test_an_unknown_kind_is_one_finding_with_the_number_of_objects(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "p.yaml"
+    widget = "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: x}\n---\n"
+    path.write_text(widget * 3 + widget.replace("v1", "v2"))
+    assert evaluate(path) == 2
+    err = capsys.readouterr().err
+    assert "p.yaml:2:7: error[PC0306]: unknown kind Widget of example.com/v1 (3 objects)" in err
+    assert "p.yaml:14:7: error[PC0306]: unknown kind Widget of example.com/v2\n" in err
+
+
+@pytest.mark.parametrize("kind", ["CiliumThing", "cilium.io", "*"])
+def test_a_policy_kind_cannot_be_allowed(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "p.yaml"
     path.write_text("apiVersion: cilium.io/v2\nkind: CiliumThing\nmetadata: {name: x}\n")
-    assert evaluate(path, "--allow-unknown-kinds", "CiliumThing") == 2
+    assert evaluate(path, "--allow-unknown-kinds", kind) == 2
+
+
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    [
+        ("cert-manager.io/v1", "Certificate"),
+        ("external-secrets.io/v1", "ExternalSecret"),
+        ("gateway.networking.k8s.io/v1alpha3", "TLSRoute"),
+        ("monitoring.coreos.com/v1", "ServiceMonitor"),
+        ("source.toolkit.fluxcd.io/v1", "GitRepository"),
+        ("s3.aws.upbound.io/v1beta1", "Bucket"),
+    ],
+)
+def test_objects_of_harmless_groups_need_no_option(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], version: str, kind: str
+) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: x}}\n")
+    assert evaluate(path) == 0
+    assert f"skipped: 1 {kind}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "code"),
+    [
+        ("networking.istio.io/v1", "Sidecar", "PC0306"),
+        ("security.istio.io/v1", "AuthorizationPolicy", "PC0306"),
+        ("networking.gke.io/v1alpha1", "FQDNNetworkPolicy", "PC0305"),
+        ("cert-manager.io.example.com/v1", "Certificate", "PC0306"),
+        ("notcert-manager.io/v1", "Certificate", "PC0306"),
+        ("kustomize.config.k8s.io/v1beta1", "Kustomization", "PC0306"),
+    ],
+)
+def test_a_kind_that_may_filter_connections_is_not_harmless(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], version: str, kind: str, code: str
+) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: x}}\n")
+    assert evaluate(path) == 2
+    assert f"error[{code}]" in capsys.readouterr().err
+
+
+def test_objects_that_create_others_are_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "p.yaml"
+    release = "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: x}\n---\n"
+    application = "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: x}\n"
+    path.write_text(release * 2 + application)
+    assert evaluate(path) == 0
+    err = capsys.readouterr().err
+    assert err.count("PC0136") == 1 and "1 Application, 2 HelmRelease" in err
 
 
 def test_known_other_kinds_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
