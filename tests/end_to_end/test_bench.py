@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCALE = Path(__file__).parents[1] / "bench" / "scale.py"
 PEER = """\
 #!/bin/sh
@@ -13,6 +15,7 @@ cat "$3"/*.yaml "$5"/*.yaml
 """
 
 
+@pytest.mark.slow
 def test_every_task_is_measured_and_its_outcome_checked(tmp_path: Path) -> None:
     peer = tmp_path / "peer"
     peer.write_text(PEER)

@@ -33,7 +33,7 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("where", "universe"),
     [
-        ("processes", "symbolic"),
+        pytest.param("processes", "symbolic", marks=pytest.mark.slow),
         ("dask", "cluster"),
         pytest.param("processes", "cluster", marks=pytest.mark.slow),
         pytest.param("dask", "symbolic", marks=pytest.mark.slow),

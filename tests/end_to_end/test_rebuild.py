@@ -123,13 +123,13 @@ def test_random_edits(tmp_path: Path, ways: Ways, seed: int) -> None:
     project = Project(tmp_path, 30, seed)
     project.options = ["--rule-counters", rng.choice(("bytes", "packets", "none"))]
     project.check()
-    for _ in range(12):
+    for _ in range(6):
         for _ in range(rng.choice((1, 1, 1, 3))):
             edit(rng, project.policies)
         project.save()
         project.check()
     taken = [way for way in ways if way is not None]
-    assert len(taken) >= 6, "the short way is hardly ever taken"
+    assert len(taken) >= 3, "the short way is hardly ever taken"
     assert any(way.rows_anew for way in taken)
     assert any(way.rows_anew < way.rows for way in taken)
 

@@ -111,7 +111,7 @@ def test_compiled_code_gives_the_reference_verdict_and_rule_at_length(seed: int)
     check(seed)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(SEEDS)
 def test_raw_addresses_are_the_ends_that_hold_them(seed: int) -> None:
     rng = random.Random(seed)

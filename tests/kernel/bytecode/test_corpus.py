@@ -147,6 +147,7 @@ def test_a_wrong_verdict_is_found(tmp_path: Path) -> None:
     assert [len(flows) for flows in result["wrong"].values()] == [len(record["frames"])] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.kernel
 def test_an_object_that_the_kernel_refuses_is_found(tmp_path: Path) -> None:
     build(cases_named(("no-policies-unknown",)), tmp_path)

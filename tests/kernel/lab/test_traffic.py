@@ -78,6 +78,7 @@ def test_without_policy_everything_arrives(lab: Lab) -> None:
     assert {str(p): str(o) for p, o in seen.items() if o.outcome is not Outcome.ALLOWED} == {}
 
 
+@pytest.mark.slow
 def test_a_matrix_of_sixteen_ends_has_the_expected_outcomes() -> None:
     """Half of the probes are dropped: many wait at once, beside many that get an answer."""
     ends = [endpoint.key for endpoint in LARGE] + ["external"]

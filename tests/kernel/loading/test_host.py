@@ -158,6 +158,7 @@ def test_the_probe_for_tcx_agrees_with_the_kernels_version() -> None:
     assert features.TCX.is_there() == ((major, minor) >= (6, 6))
 
 
+@pytest.mark.slow
 def test_the_error_quotes_the_verifier_and_names_the_flag_for_the_log(
     node: NodeUnderTest,
     variant: Callable[..., Path],

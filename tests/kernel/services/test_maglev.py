@@ -69,6 +69,7 @@ def ends_of(picks: Picks, family: int, to: Host = VIP, kind: int = POD) -> list[
     return picks.ends(flows(family, to, kind))
 
 
+@pytest.mark.slow
 @families
 def test_flows_stay_when_one_of_a_hundred_endpoints_is_removed(
     node: NodeUnderTest, picks: Picks, family: int

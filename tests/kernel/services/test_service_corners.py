@@ -178,6 +178,7 @@ def test_a_tunnelled_packet_with_an_offloaded_inner_checksum_is_dropped(
         assert wire.bad_checksums() == 0
 
 
+@pytest.mark.slow
 def test_a_flood_ends_no_connection_to_a_service(node: NodeUnderTest) -> None:
     """As without a Service: the flood has three times as many flows as the new-connection table
     holds.

@@ -335,6 +335,7 @@ def test_ports_that_cannot_be_released_are_released_by_the_next_command(
     assert not node.state_root.exists()
 
 
+@pytest.mark.slow
 def test_a_repeated_load_accepts_udp_sockets_at_its_ports(node: NodeUnderTest) -> None:
     """UDP sockets at ports outside of the kernel's range. The first load refuses them."""
     Path("/proc/sys/net/ipv4/ip_local_port_range").write_text("32768 60999\n")

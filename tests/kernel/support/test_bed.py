@@ -169,6 +169,7 @@ def use(node: NodeUnderTest) -> None:
     node.load(policy)
 
 
+@pytest.mark.slow
 def test_a_node_on_a_reused_bed_equals_a_fresh_load(
     node: NodeUnderTest, beds: Beds, monkeypatch: pytest.MonkeyPatch
 ) -> None:

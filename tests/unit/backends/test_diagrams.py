@@ -102,7 +102,7 @@ def check(
     return [choice.chosen for choice in trees.choices]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.integers(0, 2**32),
     st.sampled_from([None, *DiagramLayout]),

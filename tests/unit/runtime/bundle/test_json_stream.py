@@ -91,6 +91,7 @@ SERVICE = json.dumps(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("item", one_in(3, [SERVICE, json.dumps("x" * 100), json.dumps("\\" * 60)]))
 def test_eight_times_the_text_is_about_eight_times_the_work(item: str) -> None:
     """It would be 64 times where each piece made all text before it be read again."""
