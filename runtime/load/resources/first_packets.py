@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """First packets of connections of pods on the fast path (datapath/first_packet.h)."""
 
+from dataclasses import replace
+
 from policyc.runtime.attach import other_programs
 from policyc.runtime.attach.program_slot import FIRST, FIRST_HOOK
 from policyc.runtime.load.context import Removal
@@ -15,16 +17,22 @@ from policyc.runtime.state import Attachment, Generation
 class FirstPackets(Resource):
     """The program that forwards them. Hooks of earlier releases have none."""
 
+    def allowed(self, generation: Generation) -> Generation:
+        """With what first packets may use the fast path. The devices have their hooks by now."""
+        if not FIRST.is_there(self.context.pins) or not self._is_wanted(generation):
+            return generation
+        by_uplinks = self._may_leave(generation)
+        return replace(generation, first_packets=True, first_packets_by_uplinks=by_uplinks)
+
     def commit(self, generation: Generation, work: Transaction) -> None:
         """Let the policy program call it, or not."""
         at = self.context
         if not FIRST.is_there(at.pins):
             return
-        is_wanted = self._is_wanted(generation)
-        other_nodes = is_wanted and self._may_leave(generation)
+        n_hooks, by_uplinks = self.others[Prerouting].n_hooks, generation.first_packets_by_uplinks
         with FirstPacketSettings(at.pins) as settings:
-            settings.write(self.others[Prerouting].n_hooks, other_nodes, work.undo)
-        if is_wanted:
+            settings.write(n_hooks, by_uplinks, work.undo)
+        if generation.first_packets:
             program = self.others[Hooks].programs.programs[FIRST_HOOK]
             FIRST.replace(at.pins, program, work.undo, work.held)
         else:
