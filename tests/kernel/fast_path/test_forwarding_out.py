@@ -340,6 +340,37 @@ def test_a_load_with_snat_translates_the_next_packets_of_known_connections(
         assert talk.seen == address("a", family)
 
 
+@pytest.mark.waits
+@families
+def test_known_connections_leave_the_fast_path_after_a_load_with_snat(
+    lab: TwoNodes, opened: Path, family: int
+) -> None:
+    """The uplink's hook learns no path from them. Exception: those that it does not translate."""
+    for node in "ab":
+        lab.load(node, opened, None)
+    leaving, between = (Talk(lab, family, server) for server in ("client1", "pod-b"))
+    server = lab.server("pod-a", family, UDP, TARGET + 1)
+    client = lab.open_socket("client1", family, UDP)
+    client.connect((address("pod-a", family), TARGET + 1))
+
+    def routed_of_clients() -> int:
+        before = lab.routed("a", family)
+        for _ in range(N):
+            client.send(b"question")
+            data, peer = server.recvfrom(100)
+            server.sendto(data, peer)
+            assert client.recv(100) == b"question"
+        return lab.routed("a", family) - before
+
+    assert leaving.asks(3) and between.asks(3) and routed_of_clients() < N
+    lab.load("a", opened, None, masquerade=Masquerade(range(50000, 51000)))
+    assert leaving.asks(3) and between.asks(3) and routed_of_clients() > 0, "decided again"
+    time.sleep(A_WHILE)
+    assert leaving.routed() == 2 * N
+    assert routed_of_clients() >= 2 * N - 1, "all but the client's first packet"
+    assert between.routed() == 0
+
+
 @contextmanager
 def counted(lab: TwoNodes, folder: Path, is_first: bool) -> Iterator[Callable[[], int]]:
     """How many packets have the mark before our hook at node a's uplink, or after it."""
