@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from policyc.backends.report.text import print_findings
+from policyc.compiler.cli.settings import config_option, need, with_settings
 from policyc.compiler.cli.stderr_notes import say
 from policyc.compiler.driver.compile.inputs import Inputs
+from policyc.compiler.driver.settings.find import CONFIG_FILE
 from policyc.compiler.frontend.lowered import Channel, Profile, Unsupported
 from policyc.compiler.frontend.read_options import DEFAULT_KUBE_VERSION, ReadOptions
 from policyc.compiler.frontend.yaml.sources import (
@@ -40,9 +42,9 @@ def input_options(command: Command) -> Command:
         "--file",
         "files",
         multiple=True,
-        required=True,
         metavar="PATH",
-        help="Read policies from a file, a directory, or - (standard input). Repeatable.",
+        help="Read policies from a file, a directory, or - (standard input). Repeatable. "
+        f"[required, or `paths` of {CONFIG_FILE}]",
     )
     cluster = click.option(
         "--cluster",
@@ -50,11 +52,19 @@ def input_options(command: Command) -> Command:
         metavar="PATH",
         help="Read namespaces, pods, workloads, Services and nodes. Repeatable.",
     )
-    return files(cluster(read_options(command)))
+    return files(cluster(_with_read_options(command, ("files", "intents"))))
 
 
 def read_options(command: Command) -> Command:
-    """Add the options that say how objects are read; the command gets them as `options`."""
+    """Add the options that say how objects are read; the command gets them as `options`.
+
+    The configuration of the repository completes them, and --cluster, --intents and --fail-on.
+    """
+    return _with_read_options(command, ())
+
+
+def _with_read_options(command: Command, needed: tuple[str, ...]) -> Command:
+    """The options of `read_options`; `needed` are parameters that may not be empty."""
 
     @wraps(command)
     def with_options(
@@ -64,6 +74,7 @@ def read_options(command: Command) -> Command:
         channel: str,
         profile: str | None,
         unsupported: str,
+        config: str | None,
         **others: Any,
     ) -> Any:
         options = ReadOptions(
@@ -74,6 +85,9 @@ def read_options(command: Command) -> Command:
             profile=None if profile is None else Profile(profile),
             unsupported=Unsupported(unsupported),
         )
+        options, others = with_settings(config, options, others)
+        for name in needed:
+            need(name, others)
         return command(options=options, **others)
 
     decorated: Callable[..., Any] = with_options
@@ -122,6 +136,7 @@ _READ_OPTIONS = (
         help="Refuse a rule that uses an unsupported feature (error), or deny all that it may match "
         "(deny).",
     ),
+    config_option,
 )
 
 
