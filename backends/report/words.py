@@ -84,7 +84,7 @@ def config_notes(config: ConfigUsed | None) -> list[str]:
         return []
     said = ", ".join(f"{code} to {severity}" for code, severity in config.severities)
     hidden = ", ".join(f"{counted(n, 'finding')} of {code}" for code, n in config.hidden)
-    note = f"{config.file} sets {said}" if said else f"{config.file} sets nothing"
+    note = f"{config.file} sets {said}" if said else f"{config.file} sets no severities"
     return [f"{note}; it hides {hidden}" if hidden else note]
 
 

@@ -25,7 +25,6 @@ from policyc.compiler.frontend import (
     codes,
     read_policies,
     read_scenario,
-    sources_of,
 )
 from policyc.compiler.frontend.flows.files import (
     flow_from_arguments,
@@ -42,8 +41,10 @@ from policyc.compiler.frontend.yaml.sources import (
     STDIN_NAME,
     PathSource,
     StreamSource,
+    is_stdin_repeated,
     path_name,
     read_whole,
+    shared_sources,
 )
 from policyc.ir.diagnostics import Diagnostic, Report
 from policyc.ir.errors import InputError
@@ -141,7 +142,7 @@ def eval_(
         require_native()
     if not files:
         raise click.UsageError("give policies with -f")
-    if [*files, *clusters, flows].count("-") > 1:
+    if is_stdin_repeated(files, clusters) or (flows == "-" and "-" in (*files, *clusters)):
         raise click.UsageError("standard input (-) can be read only once")
     with findings_as_json(form == "json"):
         policies, universe = read_all(files, clusters, options)
@@ -163,8 +164,8 @@ def read_all(
     files: tuple[str, ...], clusters: tuple[str, ...], options: ReadOptions
 ) -> tuple[PolicySet, Universe]:
     """Policies and universe; skipped objects are reported on standard error."""
-    reading = ClusterReading(sources_of(clusters, sys.stdin.buffer), options)
-    sources = sources_of(files, sys.stdin.buffer)
+    sources, of_cluster = shared_sources(files, clusters, sys.stdin.buffer)
+    reading = ClusterReading(of_cluster, options)
     given = read_policies(sources, options, reading.services, reading.known)
     cluster = reading.finish(given.policies, given.found)
     print_findings([*given.findings, *cluster.findings])

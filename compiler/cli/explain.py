@@ -11,6 +11,7 @@ from policyc.compiler.driver.eval.explained import explained
 from policyc.compiler.frontend import ReadOptions
 from policyc.compiler.frontend.flows.files import flow_from_arguments
 from policyc.compiler.frontend.flows.reading import UniverseIndex
+from policyc.compiler.frontend.yaml.sources import is_stdin_repeated
 from policyc.ir.counts import cluster_words
 from policyc.ir.diagnostics import Report
 from policyc.ir.errors import InputError
@@ -56,7 +57,7 @@ def explain(
     For each policy that selects an end, show the rule that matched, or the closest rule and why it does
     not match. The exit code is 0 for every verdict.
     """
-    if (*files, *cluster).count("-") > 1:
+    if is_stdin_repeated(files, cluster):
         raise click.UsageError("standard input (-) can be read only once")
     policies, universe = read_all(files, cluster, options)
     index = UniverseIndex(universe)

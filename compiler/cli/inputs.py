@@ -19,10 +19,7 @@ from policyc.compiler.driver.compile.inputs import Inputs
 from policyc.compiler.driver.settings.find import CONFIG_FILE
 from policyc.compiler.frontend.lowered import Channel, Profile, Unsupported
 from policyc.compiler.frontend.read_options import DEFAULT_KUBE_VERSION, ReadOptions
-from policyc.compiler.frontend.yaml.sources import (
-    Source,
-    sources_of,
-)
+from policyc.compiler.frontend.yaml.sources import Source, is_stdin_repeated, shared_sources
 from policyc.ir.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
@@ -144,10 +141,9 @@ def sources_given(
     files: tuple[str, ...], cluster: tuple[str, ...]
 ) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
     """The sources that -f and --cluster name."""
-    if (*files, *cluster).count("-") > 1:
+    if is_stdin_repeated(files, cluster):
         raise click.UsageError("standard input (-) can be read only once")
-    stdin = sys.stdin.buffer
-    return sources_of(files, stdin), sources_of(cluster, stdin)
+    return shared_sources(files, cluster, sys.stdin.buffer)
 
 
 def not_empty(options: ReadOptions) -> ReadOptions:

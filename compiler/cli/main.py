@@ -47,6 +47,11 @@ COMMANDS = {
         "fuzz",
         "compare all stages on random policies",
     ),
+    "init": (
+        "policyc.compiler.cli.init",
+        "init",
+        "write .policyc.yaml after a look at the repository",
+    ),
     "lab": (
         "policyc.compiler.cli.lab",
         "lab",

@@ -30,7 +30,7 @@ from policyc.compiler.driver.prove.verify import (
 )
 from policyc.compiler.driver.settings.find import CONFIG_FILE
 from policyc.compiler.frontend.read import ReadOptions
-from policyc.compiler.frontend.yaml.sources import sources_of
+from policyc.compiler.frontend.yaml.sources import is_stdin_repeated, sources_of
 from policyc.ir.peers import Network
 from policyc.ir.results.verify import VerifyResult
 from policyc.verifier.intents.intents import Asking
@@ -74,7 +74,7 @@ def verify_(
     A proof covers every possible cluster or, with --cluster, the pods, nodes and addresses of that
     cluster. Exit code 0: all hold; 1: one is broken or vacuous; 3: one is undecided.
     """
-    if (*files, *cluster, *intents).count("-") > 1:
+    if is_stdin_repeated(files, cluster, intents) or ("-" in intents and "-" in (*files, *cluster)):
         raise click.UsageError("standard input (-) can be read only once")
     asking = Asking(Choice(solver), limit_of(timeout))
     how = VerifyOptions(is_symbolic(universe, cluster), pod_networks, asking)

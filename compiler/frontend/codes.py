@@ -41,6 +41,10 @@ UNKNOWN_FIELD = Code("PC0202", _E, 'unknown field "{where}"')
 NOT_INT32 = Code("PC0203", _E, "{where}: {value} does not fit a 32-bit integer")
 NULL_STRING = Code("PC0204", _W, "{where}: the value of `{key}` is null and means the empty string")
 
+EMPTY_STATUS = Code(
+    "PC0205", Severity.NOTE, "the empty `status` is ignored: NetworkPolicy has none from 1.28 on"
+)
+
 NO_TYPE = Code("PC0301", _E, "the object has no {field}")
 UNKNOWN_POLICY_KIND = Code("PC0302", _E, "policyc knows no policy kind {kind} of {api_version}")
 POLICY_VERSION = Code("PC0303", _E, "{kind} of {api_version} is not supported")

@@ -22,18 +22,19 @@ from policyc.compiler.frontend.yaml.git_commits import (
     git_source,
 )
 from policyc.compiler.frontend.yaml.sources import (
+    MAX_BYTES,
+    STDIN,
     FileSource,
     PathSource,
     Source,
     StreamSource,
     contents,
+    is_stdin_repeated,
     sources_of,
 )
 from policyc.ir.diagnostics import Report
 from policyc.ir.errors import InputError
 from policyc.ir.spans import Span
-
-STDIN = "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +52,14 @@ def read_to_check(
 
     Raises InputError with the findings of everything that was read.
     """
-    if (*files, *cluster).count(STDIN) > 1:
+    if is_stdin_repeated(files, cluster):
         finding = STDIN_TWICE.at(Span("<stdin>", 0, 0))
         raise InputError([finding.help("write one of them to a file")])
-    of_cluster = sources_of(cluster, stdin)
+    if STDIN in files and STDIN in cluster:
+        data = stdin.read(MAX_BYTES + 1)
+        stdin, of_cluster = io.BytesIO(data), sources_of(cluster, io.BytesIO(data))
+    else:
+        of_cluster = sources_of(cluster, stdin)
     if len(files) == 1 and not files[0].startswith(SCHEME) and is_bundle(files[0]):
         return _bundled(files[0], of_cluster, options)
     report = Report()

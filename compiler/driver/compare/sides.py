@@ -31,16 +31,17 @@ from policyc.compiler.frontend.yaml.git_commits import (
 )
 from policyc.compiler.frontend.yaml.sources import (
     MAX_BYTES,
+    STDIN,
     PathSource,
     Source,
     StreamSource,
+    is_stdin_repeated,
 )
 from policyc.ir.diagnostics import Diagnostic, Severity
 from policyc.ir.errors import InputError
 from policyc.ir.policy import PolicySet
 from policyc.ir.spans import Span
 
-STDIN = "-"
 _BOTH_EMPTY = "neither side has a policy: check for a failed pipe or a wrong path"
 
 
@@ -211,7 +212,7 @@ def _check(
         (missing,) = own.keys() - set(given)
         finding = CLUSTER_MISSING.at(usage, given=given[0], missing=missing)
         raise InputError([finding.help("--cluster is for both sides")])
-    if (old, new, *cluster, *cluster_old, *cluster_new).count(STDIN) > 1:
+    if is_stdin_repeated((old, new), cluster, cluster_old, cluster_new):
         finding = STDIN_TWICE.at(Span("<stdin>", 0, 0))
         raise InputError([finding.help("write one of them to a file")])
 

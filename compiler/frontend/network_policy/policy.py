@@ -7,6 +7,7 @@ mistakes. Every part keeps its node, for places.
 
 from dataclasses import field
 
+from policyc.compiler.frontend import codes
 from policyc.compiler.frontend.kubernetes.decode import Decoder
 from policyc.compiler.frontend.kubernetes.metadata import (
     ObjectMeta,
@@ -94,8 +95,14 @@ def decode_network_policy(
 ) -> NetworkPolicy | None:
     """The typed object; None if it has no readable metadata or spec.
 
-    `has_status` for servers before 1.28, whose type had that field.
+    `has_status` for servers before 1.28, whose type had that field. Without it an empty status is a
+    note: objects that such a server exported have one.
     """
+    status = node.entries.get("status")
+    if status is not None and not has_status and _is_empty(status.value):
+        finding = codes.EMPTY_STATUS.at(status.key.span, "status")
+        decoder.report.add(finding.help("remove it"))
+        has_status = True
     decoder.mapping(node, "", _FIELDS | {"status"} if has_status else _FIELDS)
     metadata = decode_metadata(decoder, node, default_namespace, is_strict=True)
     spec: Mapping | None = Mapping(node.file, node.line, node.column)
@@ -116,6 +123,10 @@ def decode_network_policy(
         bool(types),
         spec,
     )
+
+
+def _is_empty(value: Node) -> bool:
+    return value.is_null or (isinstance(value, Mapping) and not value.entries)
 
 
 def _default_types(egress: tuple[Rule, ...]) -> tuple[str, ...]:

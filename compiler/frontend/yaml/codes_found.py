@@ -9,6 +9,9 @@ TEMPLATES_PASSED_OVER = Code(
 )
 NOT_BUILT = Code("PC0135", Severity.WARNING, "not built: {files} with {fields}")
 EXCLUDED = Code("PC0137", Severity.NOTE, "skipped: {files} by `exclude` or `paths`")
+OUTSIDE_PATHS = Code(
+    "PC0138", Severity.WARNING, "policies outside of `paths` are not read: {files}"
+)
 CREATORS = Code(
     "PC0136", Severity.WARNING, "policies or pods that {objects} create are not in the input"
 )

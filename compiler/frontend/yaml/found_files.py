@@ -34,6 +34,8 @@ _TYPED = (
     re.compile(rb"^[\"']?kind[\"']?\s*:", re.M),
 )
 _FIELD = re.compile(rb"^\s*[\"']?([A-Za-z_]{3,14})[\"']?\s*:", re.M)
+_MENTIONS = re.compile(rb"apiversion|kind", re.I)
+"""What every object has somewhere, also in the middle of a line."""
 _BROKEN = frozenset({YAML_SYNTAX.name, TAB.name})
 """A file that is not YAML at all could have been an object."""
 
@@ -84,7 +86,8 @@ def what_is(name: str, data: bytes) -> Found:
         if is_template and _is_no_yaml(scratch, data):
             return Found.TEMPLATE
         if any(each.code in _BROKEN for each in scratch.errors):
-            return Found.OBJECTS
+            has_types = _MENTIONS.search(data) or _has_type_like_fields(data)
+            return Found.OBJECTS if has_types else Found.NOTHING
         if not _has_whole_documents(scratch, data):
             return Found.OBJECTS if _has_type_like_fields(data) else Found.NOTHING
     if is_template and "templates" in path.parts[:-1]:

@@ -9,27 +9,34 @@ read, because its author may be untrusted.
 """
 
 import hashlib
+import io
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import BinaryIO
 
 from policyc.compiler.frontend import codes
-from policyc.compiler.frontend.yaml.codes_found import EXCLUDED
 from policyc.compiler.frontend.yaml.folders import (
     not_regular,
     open_regular,
     regular_files,
 )
-from policyc.compiler.frontend.yaml.selection import ALL_FILES, Selection
+from policyc.compiler.frontend.yaml.selection import (
+    ALL_FILES,
+    Choice,
+    LeftOut,
+    Selection,
+    read_all,
+)
 from policyc.ir.diagnostics import Report
 from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.spans import Span
 
 SUFFIXES = (".yaml", ".yml", ".json")
 INTENT_SUFFIX = ".intent"
+STDIN = "-"
 STDIN_NAME = "<stdin>"
 GIT_SCHEME = "git:"
 MAX_BYTES = 256 << 20
@@ -115,7 +122,22 @@ class Content:
 
 def sources_of(arguments: Iterable[str], stdin: BinaryIO) -> tuple[Source, ...]:
     """The sources that arguments of `-f` name; `-` is standard input."""
-    return tuple(StreamSource(stdin) if a == "-" else PathSource(a) for a in arguments)
+    return tuple(StreamSource(stdin) if a == STDIN else PathSource(a) for a in arguments)
+
+
+def shared_sources(
+    policies: Sequence[str], cluster: Sequence[str], stdin: BinaryIO
+) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
+    """The sources of -f and of --cluster; `-` in both is one reading of standard input for both."""
+    if STDIN not in policies or STDIN not in cluster:
+        return sources_of(policies, stdin), sources_of(cluster, stdin)
+    data = stdin.read(MAX_BYTES + 1)
+    return sources_of(policies, io.BytesIO(data)), sources_of(cluster, io.BytesIO(data))
+
+
+def is_stdin_repeated(*groups: Sequence[str]) -> bool:
+    """Whether one group names standard input twice; each group may read all of it once."""
+    return any(group.count(STDIN) > 1 for group in groups)
 
 
 def path_name(path: str) -> str:
@@ -135,43 +157,49 @@ def contents(
     them.
     """
     seen: set[str] = set()
-    n_excluded = 0
+    left = LeftOut()
     for source in sources:
         match source:
             case StreamSource(stream, name, is_found):
                 yield from _bounded(stream, name, report, is_found=is_found)
             case GitSource():
-                from policyc.compiler.frontend.yaml.git_commits import git_files
-
-                takes = selection.in_commit(source.path) if selection else _takes_all
-                for name, data in git_files(source, report, suffixes, MAX_BYTES):
-                    if name in seen:
+                choose = selection.in_commit(source.path) if selection else read_all
+                for content in _of_commit(source, report, suffixes):
+                    if content.name in seen:
                         continue
-                    seen.add(name)
-                    is_found = name != source.name
-                    if is_found and not takes(name.removeprefix(source.commit_name)):
-                        n_excluded += 1
-                        continue
-                    yield Content(name, data, is_found=is_found)
+                    seen.add(content.name)
+                    path = content.name.removeprefix(source.commit_name)
+                    choice = choose(path) if content.is_found else Choice.READ
+                    if left.keeps(choice, content.name, content.data):
+                        yield content
             case PathSource(path):
                 is_inside = Path(path).is_dir()
-                takes = selection.in_folder(path) if selection and is_inside else _takes_all
+                choose = selection.in_folder(path) if selection and is_inside else read_all
                 for file in files_of(path, report, suffixes):
                     real = os.path.realpath(file)
                     if real in seen:
                         continue
-                    if not takes(file):
-                        n_excluded += 1
-                        continue
                     seen.add(real)
+                    choice = choose(file)
+                    if choice is not Choice.READ:
+                        data = _peek(file) if choice is Choice.OUTSIDE else b""
+                        left.keeps(choice, path_name(file), data)
+                        continue
                     yield from _read_inside(file, report) if is_inside else _read(file, report)
-    if n_excluded:
-        files = "1 file" if n_excluded == 1 else f"{n_excluded} files"
-        report.add(EXCLUDED.at(Span(selection.name, 0, 0), files=files))
+    left.report(selection.name, report)
 
 
-def _takes_all(_file: str) -> bool:
-    return True
+def _of_commit(source: GitSource, report: Report, suffixes: tuple[str, ...]) -> Iterator[Content]:
+    from policyc.compiler.frontend.yaml.git_commits import git_files
+
+    for name, data in git_files(source, report, suffixes, MAX_BYTES):
+        yield Content(name, data, is_found=name != source.name)
+
+
+def _peek(file: str) -> bytes:
+    """The content of a file that is not part of the input; nothing if it cannot be read."""
+    found = next(_read_inside(file, Report()), None)
+    return b"" if found is None else found.data
 
 
 def read_whole(source: PathSource | StreamSource, report: Report) -> bytes | None:

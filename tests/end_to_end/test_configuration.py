@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`.policyc.yaml` completes every command, and `policyc init` writes one that works."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from policyc.compiler.cli.main import run
+
+SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "config.schema.json"
+POLICY = """\
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: %s, namespace: shop}
+spec: {podSelector: {matchLabels: {app: db}}, policyTypes: [Ingress]}
+"""
+RULE = "{ports: [{port: 80}]}"
+KEPT = (POLICY % "kept").replace("}, pol", f"}}, ingress: [{RULE}, {RULE}], pol")
+NAMESPACE = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: db, namespace: shop, labels: {app: db}}
+spec: {containers: [{name: db, image: db}]}
+status: {podIP: 10.0.0.1, podIPs: [{ip: 10.0.0.1}]}
+"""
+WIDGET = "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w}\n"
+CONFIG = """\
+paths: [policies]
+exclude: ["*.old.yaml", "!keep.old.yaml"]
+cluster: [cluster]
+allowUnknownKinds: ["*.example.com"]
+"""
+FILES = {
+    ".policyc.yaml": CONFIG,
+    "policies/db.yaml": POLICY % "db",
+    "policies/db.old.yaml": POLICY % "db",
+    "policies/keep.old.yaml": POLICY.replace("}, pol", "}, ingress: [%s, %s], pol")
+    % ("kept", RULE, RULE),
+    "policies/widget.yaml": WIDGET,
+    "copies/db.yaml": POLICY % "db",
+    "cluster/shop.yaml": f"{NAMESPACE}---\n{POD}",
+}
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with one commit on `main`; it is the working directory."""
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    monkeypatch.chdir(repository)
+    write(repository, FILES)
+    git("init", "-q", "-b", "main")
+    commit()
+    return repository
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def git(*arguments: str) -> None:
+    identity = ("-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", *identity, *arguments], check=True)
+
+
+def commit() -> None:
+    git("add", "-A")
+    git("commit", "-q", "-m", "change")
+
+
+@pytest.fixture
+def policyc(here: Path, capfd: pytest.CaptureFixture[str]) -> Run:
+    def runs(*arguments: str) -> tuple[int, str, str]:
+        capfd.readouterr()
+        code = run(list(arguments))
+        shown = capfd.readouterr()
+        return code, shown.out, shown.err
+
+    return runs
+
+
+def read_by(policyc: Run, *arguments: str) -> tuple[str, str]:
+    """The names in `compile --emit policy-ir`, and standard error."""
+    code, out, err = policyc("compile", "--emit", "policy-ir", *arguments)
+    assert code == 0, err
+    names = {name for name in ("shop/db", "shop/kept", "shop/other") if name in out}
+    return ",".join(sorted(names)), err
+
+
+def test_paths_are_the_default_of_files_and_cluster_of_the_cluster(policyc: Run) -> None:
+    names, err = read_by(policyc)
+    assert names == "shop/db,shop/kept"
+    assert "configuration: .policyc.yaml" in err
+    assert "skipped: 1 file by `exclude` or `paths`" in err
+    assert "1 Widget" in err
+    code, out, _ = policyc("check", "--format", "json")
+    assert code == 1, "one of two equal rules changes nothing"
+    assert json.loads(out)["universe"]["kind"] == "cluster"
+
+
+def test_a_directory_with_paths_in_it_is_narrowed_to_them(policyc: Run) -> None:
+    names, err = read_by(policyc, "-f", ".")
+    assert names == "shop/db,shop/kept"
+    assert "PC0138" in err and "copies/db.yaml" in err
+
+
+def test_policies_that_exclude_names_give_no_warning(policyc: Run, here: Path) -> None:
+    (here / ".policyc.yaml").write_text(CONFIG.replace('["*.old', '[/copies/, "*.old'))
+    assert "PC0138" not in read_by(policyc, "-f", ".")[1]
+
+
+@pytest.mark.parametrize("given", ["copies", "copies/db.yaml", "policies/db.old.yaml"])
+def test_what_is_named_is_read(policyc: Run, given: str) -> None:
+    names, err = read_by(policyc, "-f", given)
+    assert names == "shop/db"
+    assert "PC0137" not in err
+
+
+def test_both_sides_of_a_comparison_are_narrowed(policyc: Run, here: Path) -> None:
+    code, out, err = policyc("diff", "git:main", ".")
+    assert (code, out.partition(":")[0]) == (0, "equal")
+    assert "PC0308" not in err
+    (here / "policies/db.yaml").unlink()
+    (here / "policies/keep.old.yaml").unlink()
+    assert policyc("diff", "git:main", ".")[0] == 1
+    (here / "copies/db.yaml").unlink()
+    assert "PC0138" in policyc("diff", "git:main", ".")[2]
+
+
+def test_a_copy_of_the_repository_is_narrowed_as_the_repository(policyc: Run, here: Path) -> None:
+    write(here.parent / "copy", FILES)
+    code, out, _ = policyc("diff", str(here.parent / "copy"), ".")
+    assert (code, out.partition(":")[0]) == (0, "equal")
+
+
+def test_the_search_works_from_a_directory_of_the_repository(
+    policyc: Run, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(here / "copies")
+    assert read_by(policyc)[0] == "shop/db,shop/kept"
+    assert read_by(policyc, "-f", "..")[0] == "shop/db,shop/kept"
+    assert policyc("diff", "git:main", "..")[0] == 0
+
+
+def test_a_configuration_below_the_root_counts_from_its_directory(policyc: Run, here: Path) -> None:
+    write(here, {f"deploy/{name}": text for name, text in FILES.items()})
+    (here / ".policyc.yaml").unlink()
+    commit()
+    assert read_by(policyc, "--config", "deploy/.policyc.yaml")[0] == "shop/db,shop/kept"
+    code, out, err = policyc(
+        "diff", "git:main:deploy", "deploy", "--config", "deploy/.policyc.yaml"
+    )
+    assert (code, out.partition(":")[0]) == (0, "equal"), err
+
+
+def test_the_configuration_of_a_commit_may_be_used(policyc: Run, here: Path) -> None:
+    (here / ".policyc.yaml").write_text("exclude: ['*']\n")
+    assert read_by(policyc, "-f", "policies", "--config", "git:main:.policyc.yaml")[0]
+    code, _, err = policyc("check", "-f", "policies")
+    assert code == 2 and "PC0117" in err
+
+
+def test_no_configuration_is_used_on_request(policyc: Run) -> None:
+    code, _, err = policyc("check", "-f", ".", "--config", "/dev/null")
+    assert code == 2 and "PC0308" in err and "PC0306" in err
+
+
+def test_without_paths_a_command_asks_for_files(policyc: Run, here: Path) -> None:
+    (here / ".policyc.yaml").write_text("exclude: []\n")
+    code, _, err = policyc("check")
+    assert code == 2 and "Missing option '-f'" in err
+
+
+def test_fail_on_is_set_by_command(policyc: Run, here: Path) -> None:
+    assert policyc("check")[0] == 1
+    (here / ".policyc.yaml").write_text(CONFIG + "check: {failOn: none}\ndiff: {failOn: none}\n")
+    assert policyc("check")[0] == 0
+    assert policyc("check", "--fail-on", "warning")[0] == 1
+    (here / "policies/db.yaml").write_text((POLICY % "db").replace("app: db", "app: web"))
+    assert policyc("diff", "git:main", ".", "--universe", "symbolic")[0] == 0
+    assert policyc("diff", "git:main", ".", "--universe", "symbolic", "--fail-on", "any")[0] == 1
+
+
+def test_intents_are_the_default_of_verify(policyc: Run, here: Path) -> None:
+    code, _, err = policyc("verify")
+    assert code == 2 and "Missing option '--intents'" in err
+    (here / ".policyc.yaml").write_text(CONFIG + "intents: [shop.intent]\n")
+    write(here, {"shop.intent": "never tcp/1 from any to any\n"})
+    code, out, err = policyc("verify")
+    assert code in (0, 1, 2) and "Missing" not in err and "shop.intent" in out + err
+
+
+WRONG = {
+    "paths: policies\n": "1:8: error[PC2093]: paths: expected a list, found the string",
+    "paths: [/etc]\n": "1:9: error[PC2093]: paths: paths are inside the directory of the file",
+    "paths: [../other]\n": "1:9: error[PC2093]: paths: paths are inside",
+    "exclude: ['!']\n": "1:11: error[PC2093]: exclude: `!` is no pattern as in .gitignore",
+    "exclude: [1]\n": "1:11: error[PC2093]: exclude: expected a string, found",
+    "exlude: []\n": "1:1: error[PC2093]: the file: there is no field `exlude`",
+    "diff: {failOn: wide}\n": "1:16: error[PC2093]: diff.failOn: expected any, widened, narrowed",
+    "check: {failOn: any}\n": "1:17: error[PC2093]: check.failOn: expected error, warning, note",
+    "diff: []\n": "1:7: error[PC2093]: diff: expected a mapping, found an empty list",
+    "check: {severities: {PC0001: off}}\n": "1:22: error[PC2090]",
+    "- paths\n": "1:1: error[PC2093]: the file: expected a mapping, found a list",
+    "paths: []\n---\npaths: []\n": "error[PC2093]: the file: it has more than one document",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_a_wrong_configuration_is_an_error(policyc: Run, here: Path, text: str) -> None:
+    (here / ".policyc.yaml").write_text(text)
+    code, _, err = policyc("list", "-f", "policies")
+    assert code == 2 and f".policyc.yaml:{WRONG[text]}" in err.replace(
+        ".policyc.yaml:3:1: error", ".policyc.yaml:error"
+    )
+
+
+@pytest.mark.parametrize("text", [t for t in WRONG if "PC0001" in t or "fail" in t or "[1]" in t])
+def test_the_schema_refuses_what_the_reader_refuses(text: str) -> None:
+    schema = json.loads(SCHEMA.read_text())
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft202012Validator(schema).validate(yaml.safe_load(text))
+
+
+def test_init_writes_a_configuration_that_reads_the_policies(policyc: Run, here: Path) -> None:
+    code, _, err = policyc("init")
+    assert code == 2 and ".policyc.yaml exists" in err
+    assert (here / ".policyc.yaml").read_text() == CONFIG
+    (here / "copies/db.yaml").unlink()
+    (here / "policies/db.old.yaml").unlink()
+    write(here, {"policies/rules.yaml": WIDGET.replace("Widget", "TrafficRule")})
+    code, out, _ = policyc("init", "--force")
+    assert code == 0
+    assert "policies: 2 policies in 2 files, in policies\n" in out
+    assert "unknown kinds, now allowed: Widget.example.com." in out
+    assert "may restrict traffic, not allowed: TrafficRule.example.com\n" in out
+    text = (here / ".policyc.yaml").read_text()
+    found = yaml.safe_load(text)
+    jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(found)
+    assert found["paths"] == ["policies"] and found["allowUnknownKinds"] == ["Widget.example.com"]
+    assert "# cluster:\n#   - cluster\n" in text
+    code, _, err = policyc("check", "--fail-on", "none")
+    assert code == 2 and "TrafficRule" in err and "Widget" not in err.replace("1 Widget", "")
+    (here / "policies/rules.yaml").unlink()
+    assert policyc("check", "--fail-on", "none")[0] == 0
+
+
+def test_init_names_policies_that_two_files_define_and_files_with_errors(
+    policyc: Run, here: Path
+) -> None:
+    write(here, {"policies/broken.yaml": "kind: NetworkPolicy\nmetadata: {\n"})
+    code, out, err = policyc("init", "--force")
+    assert code == 0
+    files = "copies/db.yaml, policies/db.old.yaml, policies/db.yaml"
+    assert f"given twice: NetworkPolicy shop/db in {files}: exclude all but one\n" in out
+    assert "1 file with errors" in out and "policies/broken.yaml:" in err
+
+
+def test_init_prints_without_writing(policyc: Run, here: Path) -> None:
+    code, out, _ = policyc("init", "--print")
+    assert code == 0 and yaml.safe_load(out)["paths"] == ["copies", "policies"]
+    assert (here / ".policyc.yaml").read_text() == CONFIG
+
+
+@pytest.mark.parametrize("name", ["a b", "ü: #", "on", "1.5", "- x"])
+def test_init_quotes_odd_names(policyc: Run, here: Path, name: str) -> None:
+    (here / "policies").rename(here / name)
+    assert policyc("init", "--force")[0] == 0
+    found = yaml.safe_load((here / ".policyc.yaml").read_text())
+    assert set(found["paths"]) == {"copies", name}
+    assert policyc("check")[2].count("PC0308") == 2, "all three copies are read"
