@@ -14,6 +14,7 @@ from policyc.compiler.cli.eval_batches import AUTO, ENGINES, NATIVE, FlowFile, b
 from policyc.compiler.cli.help import command
 from policyc.compiler.cli.inputs import read_options, show_profile, show_staged
 from policyc.compiler.cli.json_findings import findings_as_json
+from policyc.compiler.cli.rendered_options import NO_FILES, rendered_options
 from policyc.compiler.cli.stderr_notes import say
 from policyc.compiler.driver.eval.answers import (
     answer,
@@ -25,7 +26,6 @@ from policyc.compiler.frontend import (
     codes,
     read_policies,
     read_scenario,
-    sources_of,
 )
 from policyc.compiler.frontend.flows.files import (
     flow_from_arguments,
@@ -37,6 +37,7 @@ from policyc.compiler.frontend.flows.reading import (
     FlowRequest,
     UniverseIndex,
 )
+from policyc.compiler.frontend.named_sources import named_sources
 from policyc.compiler.frontend.read import ClusterReading
 from policyc.compiler.frontend.yaml.sources import (
     STDIN_NAME,
@@ -69,7 +70,8 @@ _SCENARIO_FIELDS = {"id", "objects", "flows"}
     "files",
     multiple=True,
     metavar="POLICIES",
-    help="Read policies from a file, a directory, or - (standard input). Repeatable.",
+    help="Read policies from a file, a directory, - (standard input), kustomize:DIR or helm:CHART. "
+    "Repeatable.",
 )
 @click.option(
     "--cluster",
@@ -79,6 +81,7 @@ _SCENARIO_FIELDS = {"id", "objects", "flows"}
     help="Read namespaces, pods, workloads, Services and nodes. Repeatable.",
 )
 @read_options
+@rendered_options
 @click.option(
     "--flows",
     metavar="FILE",
@@ -140,7 +143,7 @@ def eval_(
     if engine == NATIVE:
         require_native()
     if not files:
-        raise click.UsageError("give policies with -f")
+        raise click.UsageError(NO_FILES)
     if [*files, *clusters, flows].count("-") > 1:
         raise click.UsageError("standard input (-) can be read only once")
     with findings_as_json(form == "json"):
@@ -163,8 +166,8 @@ def read_all(
     files: tuple[str, ...], clusters: tuple[str, ...], options: ReadOptions
 ) -> tuple[PolicySet, Universe]:
     """Policies and universe; skipped objects are reported on standard error."""
-    reading = ClusterReading(sources_of(clusters, sys.stdin.buffer), options)
-    sources = sources_of(files, sys.stdin.buffer)
+    reading = ClusterReading(named_sources(clusters, sys.stdin.buffer, options), options)
+    sources = named_sources(files, sys.stdin.buffer, options)
     given = read_policies(sources, options, reading.services, reading.known)
     cluster = reading.finish(given.policies, given.found)
     print_findings([*given.findings, *cluster.findings])

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from policyc.backends.report.text import print_findings
+from policyc.compiler.cli.rendered_options import rendered_options, with_files
 from policyc.compiler.cli.stderr_notes import say
 from policyc.compiler.driver.compile.inputs import Inputs
 from policyc.compiler.frontend.lowered import Channel, Profile, Unsupported
+from policyc.compiler.frontend.named_sources import named_sources
 from policyc.compiler.frontend.read_options import DEFAULT_KUBE_VERSION, ReadOptions
-from policyc.compiler.frontend.yaml.sources import (
-    Source,
-    sources_of,
-)
+from policyc.compiler.frontend.yaml.sources import Source
 from policyc.ir.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
@@ -33,16 +32,16 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def input_options(command: Command) -> Command:
-    """Add -f and --cluster to a command, and the options of `read_options`."""
+def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add -f and --cluster to a command, and the options of `read_options` and `rendered_options`."""
     files = click.option(
         "-f",
         "--file",
         "files",
         multiple=True,
-        required=True,
         metavar="PATH",
-        help="Read policies from a file, a directory, or - (standard input). Repeatable.",
+        help="Read policies from a file, a directory, - (standard input), kustomize:DIR or helm:CHART. "
+        "Repeatable.",
     )
     cluster = click.option(
         "--cluster",
@@ -50,7 +49,7 @@ def input_options(command: Command) -> Command:
         metavar="PATH",
         help="Read namespaces, pods, workloads, Services and nodes. Repeatable.",
     )
-    return files(cluster(read_options(command)))
+    return files(cluster(read_options(rendered_options(with_files(command)))))
 
 
 def read_options(command: Command) -> Command:
@@ -126,13 +125,13 @@ _READ_OPTIONS = (
 
 
 def sources_given(
-    files: tuple[str, ...], cluster: tuple[str, ...]
+    files: tuple[str, ...], cluster: tuple[str, ...], options: ReadOptions
 ) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
     """The sources that -f and --cluster name."""
     if (*files, *cluster).count("-") > 1:
         raise click.UsageError("standard input (-) can be read only once")
     stdin = sys.stdin.buffer
-    return sources_of(files, stdin), sources_of(cluster, stdin)
+    return named_sources(files, stdin, options), named_sources(cluster, stdin, options)
 
 
 def not_empty(options: ReadOptions) -> ReadOptions:
@@ -142,7 +141,7 @@ def not_empty(options: ReadOptions) -> ReadOptions:
 
 def inputs_of(files: tuple[str, ...], cluster: tuple[str, ...], options: ReadOptions) -> Inputs:
     """The inputs that the options above name."""
-    policies, around = sources_given(files, cluster)
+    policies, around = sources_given(files, cluster, options)
     return Inputs(policies, around, options)
 
 

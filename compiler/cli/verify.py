@@ -28,8 +28,8 @@ from policyc.compiler.driver.prove.verify import (
     read_to_verify,
     verify,
 )
+from policyc.compiler.frontend.named_sources import named_sources
 from policyc.compiler.frontend.read import ReadOptions
-from policyc.compiler.frontend.yaml.sources import sources_of
 from policyc.ir.peers import Network
 from policyc.ir.results.verify import VerifyResult
 from policyc.verifier.intents.intents import Asking
@@ -79,7 +79,8 @@ def verify_(
     how = VerifyOptions(is_symbolic(universe, cluster), pod_networks, asking)
     progress = progress_on_stderr()
     given = read_to_verify(
-        inputs_of(files, cluster, not_empty(options)), sources_of(intents, sys.stdin.buffer)
+        inputs_of(files, cluster, not_empty(options)),
+        named_sources(intents, sys.stdin.buffer, options),
     )
     result = verify(given, how, progress)
     show_read(given.read, (*given.read.findings, *given.intents.findings))

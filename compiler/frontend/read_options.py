@@ -25,7 +25,7 @@ class ReadOptions:
     """The options of reading: the namespace of objects without one, the server version for strictness.
 
     Without `allow_empty`, input that has no policy at all is an error. `profile` None: the one that the
-    kinds present require.
+    kinds present require. `helm_values` are the files of values for charts that are rendered.
     """
 
     default_namespace: str = "default"
@@ -35,6 +35,7 @@ class ReadOptions:
     channel: Channel = Channel.EXPERIMENTAL
     profile: Profile | None = None
     unsupported: Unsupported = Unsupported.ERROR
+    helm_values: tuple[str, ...] = ()
 
     @property
     def server(self) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from policyc.ir.diagnostics import Diagnostic
-from policyc.ir.errors import HostError, InputError, InternalError
+from policyc.ir.errors import CodedHostError, HostError, InputError, InternalError
 
 
 class FailureKind(Enum):
@@ -37,6 +37,8 @@ class Failure:
                 return Failure(
                     FailureKind.INPUT, str(error), error.exit_code, findings=error.findings
                 )
+            case CodedHostError(findings=findings):
+                return Failure(FailureKind.HOST, str(error), error.exit_code, error.hint, findings)
             case HostError():
                 return Failure(FailureKind.HOST, str(error), error.exit_code, error.hint)
             case InternalError():

@@ -2,7 +2,7 @@
 """Sources of input: files, directories, standard input, and objects in memory.
 
 Only this module of the front end touches files, together with `sources_folder` for directories.
-`sources_git` reads the files of a commit, and is imported on first use.
+`git_commits` reads the files of a commit and `rendering` runs a tool; both are imported on first use.
 
 A path that the user names may be a link, a FIFO or a device. Inside a directory only regular files are
 read, because its author may be untrusted.
@@ -13,6 +13,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import field
+from enum import Enum
 from pathlib import Path
 from typing import BinaryIO
 
@@ -76,7 +77,42 @@ class GitSource:
         return f"{GIT_SCHEME}{self.revision}:{self.path}"
 
 
-FileSource = PathSource | StreamSource | GitSource
+class Tool(Enum):
+    """A tool that renders manifests; its value is the scheme of the sources it renders."""
+
+    KUSTOMIZE = "kustomize"
+    HELM = "helm"
+
+
+@dataclass(frozen=True, slots=True)
+class ChartOptions:
+    """The options of `helm template`: the namespace of the release, and files of values."""
+
+    namespace: str = "default"
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedSource:
+    """The output of a tool for a kustomization or chart: `place` in the work tree, or in a commit."""
+
+    tool: Tool
+    place: str
+    chart: ChartOptions = ChartOptions()
+    commit: GitSource | None = None
+
+    @property
+    def shown(self) -> str:
+        """The place as findings show it: a path, or `git:REV:PATH`."""
+        return self.commit.name if self.commit else path_name(self.place)
+
+    @property
+    def name(self) -> str:
+        """Its name in findings, which is not the name of a file."""
+        return f"<{self.tool.value} {self.shown}>"
+
+
+FileSource = PathSource | StreamSource | GitSource | RenderedSource
 Source = FileSource | ObjectsSource
 
 
@@ -137,6 +173,14 @@ def contents(
                     if name not in seen:
                         seen.add(name)
                         yield Content(name, data, is_found=name != source.name)
+            case RenderedSource():
+                from policyc.compiler.frontend.yaml.rendering import rendered
+
+                if source.name not in seen:
+                    seen.add(source.name)
+                    output = rendered(source, report, MAX_BYTES)
+                    if output is not None:
+                        yield Content(source.name, output)
             case PathSource(path):
                 is_inside = Path(path).is_dir()
                 for file in files_of(path, report, suffixes):
