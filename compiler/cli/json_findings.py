@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import click
 
-from policyc.ir.errors import CodedHostError, InputError
+from policyc.ir.errors import InputError
 from policyc.ir.printable import json_text
 
 SCHEMA = "policyc.dev/diagnostics/v1"
@@ -14,10 +14,10 @@ SCHEMA = "policyc.dev/diagnostics/v1"
 
 @contextmanager
 def findings_as_json(is_wanted: bool) -> Iterator[None]:
-    """Print the findings of an error, which then is shown as text, too."""
+    """Print the findings of an InputError, which then is shown as text, too (exit 2)."""
     try:
         yield
-    except (InputError, CodedHostError) as wrong:
+    except InputError as wrong:
         if is_wanted:
             findings = [finding.to_json() for finding in wrong.findings]
             click.echo(json_text({"schema": SCHEMA, "diagnostics": findings}))

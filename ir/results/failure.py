@@ -21,7 +21,10 @@ class FailureKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error that stopped a command. `findings` are those of wrong input, with their places."""
+    """An error that stopped a command.
+
+    `findings` are those of wrong input, or the one that has the code of a host failure.
+    """
 
     kind: FailureKind
     message: str

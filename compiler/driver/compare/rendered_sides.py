@@ -17,13 +17,11 @@ def rendered_side(argument: str, other: str, options: ReadOptions) -> RenderedSo
     """
     tool, place = tool_and_place(argument)
     other_tool, beside = tool_and_place(other)
-    if not _is_bare(place) or other_tool not in (tool or other_tool, None):
+    chosen = tool or other_tool
+    if chosen is None or not _is_bare(place):
         return rendered_source(argument, options)
-    tool = tool or other_tool
-    if tool is None:
-        return None
-    name = f"{tool.value}:{place}"
-    if other_tool is None or _is_bare(beside):
+    name = f"{chosen.value}:{place}"
+    if other_tool is not chosen or _is_bare(beside):
         return rendered_source(name, options)
     if beside.startswith(GIT_SCHEME):
         _, _, path = beside.removeprefix(GIT_SCHEME).partition(":")
