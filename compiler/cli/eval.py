@@ -14,7 +14,7 @@ from policyc.compiler.cli.eval_batches import AUTO, ENGINES, NATIVE, FlowFile, b
 from policyc.compiler.cli.help import command
 from policyc.compiler.cli.inputs import read_options, show_profile, show_staged
 from policyc.compiler.cli.json_findings import findings_as_json
-from policyc.compiler.cli.rendered_options import NO_FILES, rendered_options
+from policyc.compiler.cli.rendered_options import NO_FILES, helm_values_option, rendered_options
 from policyc.compiler.cli.stderr_notes import say
 from policyc.compiler.driver.eval.answers import (
     answer,
@@ -80,8 +80,9 @@ _SCENARIO_FIELDS = {"id", "objects", "flows"}
     metavar="DIR",
     help="Read namespaces, pods, workloads, Services and nodes. Repeatable.",
 )
-@read_options
 @rendered_options
+@read_options
+@helm_values_option
 @click.option(
     "--flows",
     metavar="FILE",

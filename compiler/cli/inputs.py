@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from policyc.backends.report.text import print_findings
-from policyc.compiler.cli.rendered_options import rendered_options, with_files
+from policyc.compiler.cli.rendered_options import helm_values_option, rendered_options, with_files
 from policyc.compiler.cli.stderr_notes import say
 from policyc.compiler.driver.compile.inputs import Inputs
 from policyc.compiler.frontend.lowered import Channel, Profile, Unsupported
@@ -49,7 +49,7 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="PATH",
         help="Read namespaces, pods, workloads, Services and nodes. Repeatable.",
     )
-    return files(cluster(read_options(rendered_options(with_files(command)))))
+    return files(cluster(rendered_options(read_options(helm_values_option(with_files(command))))))
 
 
 def read_options(command: Command) -> Command:

@@ -17,7 +17,7 @@ _KUSTOMIZE = "kustomize:"
 
 
 def rendered_options(command: Command) -> Command:
-    """Add --kustomize, --helm and --helm-values to a command that has -f and `read_options`."""
+    """Add --kustomize and --helm to a command that has -f; what they name is appended to `files`."""
 
     @wraps(command)
     def with_sources(
@@ -27,7 +27,7 @@ def rendered_options(command: Command) -> Command:
         charts = (f"{_HELM}{each}" for each in helm)
         return command(files=(*files, *built, *charts), **others)
 
-    decorated = helm_values_option(with_sources)
+    decorated: Command = with_sources
     for name, metavar, what in (
         ("--helm", "CHART", "Render a chart with helm template. Short for -f helm:CHART."),
         ("--kustomize", "DIR", "Build a kustomization. Short for -f kustomize:DIR."),
@@ -42,7 +42,7 @@ def helm_values_option(command: Command) -> Command:
 
     @wraps(command)
     def with_values(helm_values: tuple[str, ...], options: ReadOptions, **others: Any) -> Any:
-        if helm_values and not (others.get("helm") or _names_chart(others.values())):
+        if helm_values and not _names_chart(others.values()):
             raise click.UsageError("--helm-values needs a chart: --helm CHART, or helm:CHART")
         if "-" in helm_values:
             raise click.UsageError("--helm-values needs a file, not standard input (-)")

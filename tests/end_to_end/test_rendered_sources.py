@@ -170,10 +170,10 @@ def test_a_missing_tool(arguments: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "bin" / "helm").unlink()
     done = policyc_here(*arguments, "--format", "json")
     assert done.returncode == 3
-    assert "error[PC0137]" in done.stderr
+    assert "error[PC0141]" in done.stderr
     assert "helm template NAME CHART | policyc ... -f -" in done.stderr
     shown = json.loads(done.stdout)
-    assert (shown["kind"], shown["code"], shown["exit_code"]) == ("host", "PC0137", 3)
+    assert (shown["kind"], shown["code"], shown["exit_code"]) == ("host", "PC0141", 3)
 
 
 def test_a_bundle_of_a_rendered_source_is_proved() -> None:

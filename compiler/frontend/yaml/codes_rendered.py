@@ -5,7 +5,7 @@ from policyc.ir.diagnostics import Code, Severity
 
 _E = Severity.ERROR
 
-NO_TOOL = Code("PC0137", _E, "{source} needs {tools}: {reason}")
-RENDERING_FAILED = Code("PC0138", _E, "`{command}` failed: {reason}")
-TIMED_OUT = Code("PC0139", _E, "`{command}` was stopped: it ran longer than {seconds} s")
-BAD_RENDERED_SOURCE = Code("PC0140", _E, "{text}: {problem}")
+NO_TOOL = Code("PC0141", _E, "{source} needs {tools}: {reason}")
+RENDERING_FAILED = Code("PC0142", _E, "`{command}` failed: {reason}")
+TIMED_OUT = Code("PC0143", _E, "`{command}` was stopped: it ran longer than {seconds} s")
+BAD_RENDERED_SOURCE = Code("PC0144", _E, "{text}: {problem}")

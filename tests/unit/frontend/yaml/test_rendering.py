@@ -116,12 +116,12 @@ def test_a_place_that_begins_with_a_dash_is_no_option(tool: Tool) -> None:
     Path("-x").mkdir()
     read("kustomize:-x")
     assert Path("arguments").read_text() == "build ./-x\n"
-    assert fault("helm:-x").code == "PC0140"
+    assert fault("helm:-x").code == "PC0144"
 
 
 @pytest.mark.parametrize("name", ["kustomize:", "helm:", "helm:-", "kustomize:-", "helm:/"])
 def test_a_name_without_a_place(tool: Tool, name: str) -> None:
-    assert fault(name).code == "PC0140"
+    assert fault(name).code == "PC0144"
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_missing_tool_is_a_failure_of_the_host(
     with pytest.raises(CodedHostError, match=f"needs {tools}: not found on PATH") as caught:
         read(name)
     (finding,) = caught.value.findings
-    assert (finding.code, caught.value.exit_code) == ("PC0137", 3)
+    assert (finding.code, caught.value.exit_code) == ("PC0141", 3)
     assert pipe in finding.hint and tools in finding.hint
     assert pickle.loads(pickle.dumps(caught.value)).findings == (finding,)
 
@@ -154,7 +154,7 @@ def test_a_tool_that_does_not_end_is_stopped(tool: Tool, monkeypatch: pytest.Mon
     tool("kustomize", "while :; do :; done\n")
     with pytest.raises(CodedHostError, match="`kustomize build app` was stopped") as caught:
         read("kustomize:app")
-    assert caught.value.findings[0].code == "PC0139"
+    assert caught.value.findings[0].code == "PC0143"
 
 
 def test_a_directory_that_does_not_exist(tool: Tool) -> None:
@@ -166,7 +166,7 @@ def test_a_directory_that_does_not_exist(tool: Tool) -> None:
 def test_a_failure_shows_the_tool_s_own_words(tool: Tool) -> None:
     tool("helm", 'echo "out"; echo "  Error: no" >&2; echo "template" >&2; exit 3\n')
     found = fault("helm:app")
-    assert found.code == "PC0138"
+    assert found.code == "PC0142"
     assert found.message == "`helm template app app --namespace shop` failed: Error: no; template"
     assert found.span.file == "<helm app>"
 
