@@ -132,6 +132,8 @@ class Generation:
     connect_deny: bool = False  # a pod's connect() that policy denies fails
     socket_services: str = "node"  # whose processes the cgroup's hooks serve; "pods": theirs, too
     bypass: str = ""  # "tcp": TCP data between pods of this node bypasses the stack
+    first_packets: bool = False  # they may use the fast path
+    first_packets_by_uplinks: bool = False  # also to and from ends beyond an uplink
 
     @property
     def masquerade_ports(self) -> range:

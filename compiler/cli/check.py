@@ -8,6 +8,7 @@ import click
 from policyc.compiler.cli.help import command
 from policyc.compiler.cli.inputs import input_options, not_empty, progress_on_stderr, show_read
 from policyc.compiler.cli.reporting import Reporter, report_options
+from policyc.compiler.cli.settings import settings_in_use
 from policyc.compiler.cli.shards import shard_options
 from policyc.compiler.cli.universe_options import (
     is_symbolic,
@@ -19,14 +20,10 @@ from policyc.compiler.cli.universe_options import (
 )
 from policyc.compiler.driver.check.answers import CheckOptions
 from policyc.compiler.driver.check.check import (
-    FAIL_ON,
     check,
     exit_code_of,
 )
-from policyc.compiler.driver.check.config import (
-    CONFIG_FILE,
-    read_config,
-)
+from policyc.compiler.driver.check.config import FAIL_ON
 from policyc.compiler.driver.check.input import read_to_check
 from policyc.compiler.driver.node_bundles.shards import address_of
 from policyc.compiler.frontend.read import ReadOptions
@@ -54,12 +51,6 @@ from policyc.verifier.smt.solver_choice import Choice
     show_default=True,
     help="Exit with code 1 if a finding has this severity or a higher one.",
 )
-@click.option(
-    "--config",
-    metavar="FILE",
-    help="Read the severities of findings from FILE or git:REV:PATH. "
-    f"[default: the nearest {CONFIG_FILE}, up to the root of the repository]",
-)
 @timeout_option
 @solver_option
 @shard_options
@@ -71,7 +62,6 @@ def check_(
     universe: str | None,
     pod_networks: tuple[Network, ...],
     fail_on: str,
-    config: str | None,
     timeout: float | None,
     solver: str,
     jobs: int,
@@ -93,7 +83,7 @@ def check_(
         jobs,
         executor,
     )
-    severities = read_config(config)
+    severities = settings_in_use().check
     given = read_to_check(files, cluster, not_empty(options), sys.stdin.buffer)
     found = check(given, chosen, progress_on_stderr(), severities)
     show_read(given.read, found.others)

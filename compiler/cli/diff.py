@@ -18,12 +18,12 @@ from policyc.compiler.cli.universe_options import (
     universe_option,
 )
 from policyc.compiler.driver.compare.diff import (
-    FAIL_ON,
     SHOWN,
     DiffOptions,
     diff_sides,
     exit_code_of,
 )
+from policyc.compiler.driver.compare.fail_on import FAIL_ON
 from policyc.compiler.frontend.read import ReadOptions
 from policyc.ir.peers import Network
 from policyc.ir.results.diff import DiffResult

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from policyc.backends.report.text import print_findings
-from policyc.compiler.cli.rendered_options import helm_values_option, rendered_options, with_files
+from policyc.compiler.cli.rendered_options import helm_values_option, rendered_options
+from policyc.compiler.cli.settings import config_option, need, with_settings
 from policyc.compiler.cli.stderr_notes import say
 from policyc.compiler.driver.compile.inputs import Inputs
+from policyc.compiler.driver.settings.find import CONFIG_FILE
 from policyc.compiler.frontend.lowered import Channel, Profile, Unsupported
 from policyc.compiler.frontend.named_sources import named_sources
 from policyc.compiler.frontend.read_options import DEFAULT_KUBE_VERSION, ReadOptions
@@ -41,7 +43,7 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
         multiple=True,
         metavar="PATH",
         help="Read policies from a file, a directory, - (standard input), kustomize:DIR or helm:CHART. "
-        "Repeatable.",
+        f"Repeatable. [required, or --kustomize, --helm, or `paths` of {CONFIG_FILE}]",
     )
     cluster = click.option(
         "--cluster",
@@ -49,11 +51,20 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="PATH",
         help="Read namespaces, pods, workloads, Services and nodes. Repeatable.",
     )
-    return files(cluster(rendered_options(read_options(helm_values_option(with_files(command))))))
+    with_values = helm_values_option(command)
+    return files(cluster(rendered_options(_with_read_options(with_values, ("files", "intents")))))
 
 
 def read_options(command: Command) -> Command:
-    """Add the options that say how objects are read; the command gets them as `options`."""
+    """Add the options that say how objects are read; the command gets them as `options`.
+
+    The configuration of the repository completes them, and --cluster, --intents and --fail-on.
+    """
+    return _with_read_options(command, ())
+
+
+def _with_read_options(command: Command, needed: tuple[str, ...]) -> Command:
+    """The options of `read_options`; `needed` are parameters that may not be empty."""
 
     @wraps(command)
     def with_options(
@@ -63,6 +74,7 @@ def read_options(command: Command) -> Command:
         channel: str,
         profile: str | None,
         unsupported: str,
+        config: str | None,
         **others: Any,
     ) -> Any:
         options = ReadOptions(
@@ -73,6 +85,9 @@ def read_options(command: Command) -> Command:
             profile=None if profile is None else Profile(profile),
             unsupported=Unsupported(unsupported),
         )
+        options, others = with_settings(config, options, others)
+        for name in needed:
+            need(name, others)
         return command(options=options, **others)
 
     decorated: Callable[..., Any] = with_options
@@ -121,6 +136,7 @@ _READ_OPTIONS = (
         help="Refuse a rule that uses an unsupported feature (error), or deny all that it may match "
         "(deny).",
     ),
+    config_option,
 )
 
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import click
 
+from policyc.compiler.driver.settings.find import CONFIG_FILE
 from policyc.compiler.frontend.read_options import ReadOptions
 
 Command = Callable[..., Any]
-NO_FILES = "give policies with -f, --kustomize or --helm"
+NO_FILES = f"give policies with -f, --kustomize or --helm, or `paths` of {CONFIG_FILE}"
 _HELM = "helm:"
 _KUSTOMIZE = "kustomize:"
 
@@ -61,15 +62,3 @@ def _names_chart(values: Iterable[Any]) -> bool:
     """Whether an argument or option names a chart."""
     given = [each for value in values for each in (value if isinstance(value, tuple) else (value,))]
     return any(isinstance(each, str) and each.startswith(_HELM) for each in given)
-
-
-def with_files(command: Command) -> Command:
-    """The command, with a usage error if no option names policies."""
-
-    @wraps(command)
-    def with_some(files: tuple[str, ...], **others: Any) -> Any:
-        if not files:
-            raise click.UsageError(NO_FILES)
-        return command(files=files, **others)
-
-    return with_some

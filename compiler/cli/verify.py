@@ -28,6 +28,7 @@ from policyc.compiler.driver.prove.verify import (
     read_to_verify,
     verify,
 )
+from policyc.compiler.driver.settings.find import CONFIG_FILE
 from policyc.compiler.frontend.named_sources import named_sources
 from policyc.compiler.frontend.read import ReadOptions
 from policyc.ir.peers import Network
@@ -48,9 +49,9 @@ from policyc.verifier.smt.solver_choice import Choice
 @click.option(
     "--intents",
     multiple=True,
-    required=True,
     metavar="PATH",
-    help="Read intents from .intent files, YAML files, or directories of both. Repeatable.",
+    help="Read intents from .intent files, YAML files, or directories of both. Repeatable. "
+    f"[required, or `intents` of {CONFIG_FILE}]",
 )
 @universe_option
 @pod_cidr_option

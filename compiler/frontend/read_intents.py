@@ -88,7 +88,8 @@ def _texts(
     if isinstance(source, ObjectsSource):
         yield from _of_objects(source, options, report)
         return
-    for content in contents([source], report, (*SUFFIXES, INTENT_SUFFIX)):
+    selection = options.selection.without_paths()
+    for content in contents([source], report, (*SUFFIXES, INTENT_SUFFIX), selection):
         inputs.append(content.input_file)
         if is_yaml(content):
             stream = StreamSource(io.BytesIO(content.data), content.name)

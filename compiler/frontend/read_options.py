@@ -10,6 +10,7 @@ from policyc.compiler.frontend.found import NOTHING, Found
 from policyc.compiler.frontend.kubernetes.metadata import quoted
 from policyc.compiler.frontend.kubernetes.names import dns_label_problems
 from policyc.compiler.frontend.lowered import Channel, Profile, Unsupported
+from policyc.compiler.frontend.yaml.selection import ALL_FILES, Selection
 from policyc.ir.errors import InputError
 from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.spans import Span
@@ -25,7 +26,8 @@ class ReadOptions:
     """The options of reading: the namespace of objects without one, the server version for strictness.
 
     Without `allow_empty`, input that has no policy at all is an error. `profile` None: the one that the
-    kinds present require. `helm_values` are the files of values for charts that are rendered.
+    kinds present require. `selection` chooses among the files of directories. `helm_values` are files of
+    values for charts that are rendered.
     """
 
     default_namespace: str = "default"
@@ -35,6 +37,7 @@ class ReadOptions:
     channel: Channel = Channel.EXPERIMENTAL
     profile: Profile | None = None
     unsupported: Unsupported = Unsupported.ERROR
+    selection: Selection = ALL_FILES
     helm_values: tuple[str, ...] = ()
 
     @property

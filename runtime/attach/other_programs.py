@@ -9,6 +9,7 @@ import errno
 import socket
 import struct
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 from policyc.runtime.attach import attach, clsact, netkit, tcx
 from policyc.runtime.devices import links
@@ -36,29 +37,45 @@ _NO_FILTERS = (errno.ENOENT, errno.EINVAL, errno.ENODEV)
 _GONE = (errno.ENODEV, errno.EINVAL)
 
 
-def what_is_there(pins: Pins, devices: Iterable[Attachment]) -> str:
-    """What other software has at one of the devices, for a message; "" if there is nothing.
+class OtherPrograms:
+    """The programs of other software. It lists the chains of nftables once, and then remembers them."""
 
-    What cannot be read counts as something. At an uplink only what comes in is redirected past other
-    programs: what leaves passes them all.
-    """
-    try:
-        return next(_found(pins, tuple(devices)), "")
-    except (OSError, HostError) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        return f"other software's programs cannot be read ({why})"
+    def __init__(self, pins: Pins) -> None:
+        self._pins = pins
 
+    def at(self, devices: Iterable[Attachment]) -> str:
+        """What other software has at one of the devices, for a message; "" if there is nothing.
 
-def _found(pins: Pins, devices: tuple[Attachment, ...]) -> Iterator[str]:
-    if _has_device_chains():
-        yield "nftables has chains at single devices"
-    filtered = _with_other_filters(devices)
-    netkits = set(pod_devices.netkit_devices({at.interface: at.ifindex for at in devices}).values())
-    for at in devices:
-        if at.ifindex in filtered or _has_other_links(pins, at):
-            yield f"other software has tc programs at {at.interface}"
-        if at.ifindex in netkits and _has_other_netkit(pins, at):
-            yield f"other software has netkit programs at {at.interface}"
+        What cannot be read counts as something. At an uplink only what comes in is redirected past
+        other programs: what leaves passes them all.
+        """
+        try:
+            return next(self._found(tuple(devices)), "")
+        except (OSError, HostError) as error:
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            return f"other software's programs cannot be read ({why})"
+
+    def _found(self, devices: tuple[Attachment, ...]) -> Iterator[str]:
+        if self._has_device_chains:
+            yield "nftables has chains at single devices"
+        filtered, pins = _with_other_filters(devices), self._pins
+        by_name = {at.interface: at.ifindex for at in devices}
+        netkits = set(pod_devices.netkit_devices(by_name).values())
+        for at in devices:
+            if at.ifindex in filtered or _has_other_links(pins, at):
+                yield f"other software has tc programs at {at.interface}"
+            if at.ifindex in netkits and _has_other_netkit(pins, at):
+                yield f"other software has netkit programs at {at.interface}"
+
+    @cached_property
+    def _has_device_chains(self) -> bool:
+        try:
+            with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETFILTER) as netlink:
+                return any(map(_is_at_device, dumped(netlink, _GET_CHAINS, _CHAINS.pack(0, 0, 0))))
+        except OSError as error:
+            if error.errno in _NO_NFTABLES:
+                return False
+            raise
 
 
 def _hooks(at: Attachment) -> Iterator[attach.Hook]:
@@ -141,16 +158,6 @@ def _kind(message: bytes) -> bytes:
 def _name(message: bytes) -> bytes:
     options = unpacked(_attributes(message).get(_TC_OPTIONS, b""))
     return options.get(_BPF_NAME, b"").rstrip(b"\0")
-
-
-def _has_device_chains() -> bool:
-    try:
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETFILTER) as netlink:
-            return any(map(_is_at_device, dumped(netlink, _GET_CHAINS, _CHAINS.pack(0, 0, 0))))
-    except OSError as error:
-        if error.errno in _NO_NFTABLES:
-            return False
-        raise
 
 
 def _is_at_device(chain: bytes) -> bool:

@@ -8,7 +8,9 @@
 #pragma once
 #include "forward.h"
 #include "external_map.h"
+#include "generation.h"
 #include "ipsec.h"
+#include "snat_owner.h"
 
 /* The fields of pc_ct's `out`: the uplink, as 1 + its place in `fast_path_uplink` of
  * external_map.h; and the time of the last route lookup, in units of 256 ticks.
@@ -159,10 +161,24 @@ __noinline int pc_out(struct __sk_buff *skb, struct pc_flow *flow, struct pc_ct 
 	return 0;
 }
 
+/* Whether to_uplink learns nothing from the packet. SNAT may be newer than what the entry has
+ * learnt. Services' replies to external clients get no SNAT.
+ */
+static __always_inline bool pc_out_is_translated(const struct pc_flow *flow, const struct pc_ct *ct,
+						 bool is_reply)
+{
+	return pc_has_snat() && !(ct->state & PC_CT_NAT && is_reply) &&
+	       !pc_snat_is_except(flow->tuple.family, &flow->tuple.daddr);
+}
+
 /* Calls one after the other: the BPF stack has no room for one inside the other. */
 static __always_inline void pc_send_out(struct __sk_buff *skb, struct pc_flow *flow,
 					struct pc_ct *ct, bool is_reply)
 {
-	if (pc_out(skb, flow, ct, is_reply))
+	if (!pc_out(skb, flow, ct, is_reply))
+		return;
+	if (pc_out_is_translated(flow, ct, is_reply))
+		ct->out = 0; /* the entry would follow no change of the path */
+	else
 		pc_out_again(skb, flow, ct);
 }

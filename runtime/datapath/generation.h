@@ -66,6 +66,15 @@ static __always_inline bool pc_node_has_policy(void)
 	return found && *(volatile __u64 *)found & PC_STATE_HOSTS;
 }
 
+/* Whether the uplinks' hooks apply SNAT. */
+static __always_inline bool pc_has_snat(void)
+{
+	__u32 zero = 0;
+	const __u64 *found = bpf_map_lookup_elem(&pc_state, &zero);
+
+	return found && *(volatile __u64 *)found & PC_STATE_SNAT;
+}
+
 /* Does not return unless the slot is empty: then no packet passes. */
 static __always_inline enum drop_reason pc_ask_policy(struct __sk_buff *skb, __u32 state)
 {

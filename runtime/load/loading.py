@@ -88,7 +88,7 @@ class Loading:
         found = hooks.attach(generation, owners, work)
         if found != generation:  # devices went: their pods lose their addresses, too
             self.resources[Endpoints].write(found, work)
-        return hooks.attach_to_others(found, work)
+        return self.resources[FirstPackets].allowed(hooks.attach_to_others(found, work))
 
     def _generation(self) -> Generation:
         at, file, bundle = self.context, self.context.given.file, self.context.given.bundle

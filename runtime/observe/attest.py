@@ -29,7 +29,7 @@ from policyc.runtime.attach import (
     slaves,
     tcx,
 )
-from policyc.runtime.attach.program_slot import FIRST, FIRST_HOOK, FROM_TUNNEL, TUNNEL_HOOK
+from policyc.runtime.attach.program_slot import FROM_TUNNEL, TUNNEL_HOOK
 from policyc.runtime.bundle.bundle import (
     HOOKS_OBJECT,
     Bundle,
@@ -62,6 +62,7 @@ from policyc.runtime.load.resolving import (
     assign_ids,
 )
 from policyc.runtime.observe.attested_bypass import bypass_faults
+from policyc.runtime.observe.attested_first_packets import first_packet_faults
 from policyc.runtime.observe.attested_maps import (
     foreign,
     images_of,
@@ -217,8 +218,7 @@ class _Live:
             (ident,) = struct.unpack("=I", value)
             faults += self.programs.differences(ident, POLICY_PROGRAM, "pc_policy")
         faults += self._tunnel_slot()
-        if called := FIRST.program(self.pins):  # none where first packets take the stack path
-            faults += self.programs.differences(called, FIRST_HOOK, FIRST.name)
+        faults += first_packet_faults(self.pins, self.programs, self.generation)
         faults += self._resets()
         for name in sorted(attach.PROGRAMS):
             pin = self.pins.hook(name)

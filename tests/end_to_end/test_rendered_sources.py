@@ -148,6 +148,14 @@ def test_the_options_are_short_for_sources() -> None:
     assert long.stdout == short.stdout and "<kustomize app>" in long.stdout
 
 
+@pytest.mark.parametrize("option", ["--kustomize", "--helm"])
+def test_the_options_take_the_place_of_configured_paths(option: str) -> None:
+    Path(".policyc.yaml").write_text("paths: [none]\n")
+    done = policyc_here("check", option, "app")
+    assert done.returncode == 0 and "1 policy" in done.stdout, done.stderr
+    assert policyc_here("check").returncode == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -60,7 +60,6 @@ from policyc.ir.results.opaque import part_of
 from policyc.verifier.cluster.reads import policies_of
 from policyc.verifier.cluster.redundancy import Redundancy, Useless, Uselessness
 
-FAIL_ON = ("error", "warning", "note", "none")
 _ORDER = [Severity.ERROR, Severity.WARNING, Severity.NOTE]
 
 

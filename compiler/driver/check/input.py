@@ -62,7 +62,8 @@ def read_to_check(
     if len(files) == 1 and _is_path(files[0]) and is_bundle(files[0]):
         return _bundled(files[0], of_cluster, options)
     report = Report()
-    found = list(contents([_source(each, stdin, options) for each in files], report))
+    sources = [_source(each, stdin, options) for each in files]
+    found = list(contents(sources, report, selection=options.selection))
     given = tuple(StreamSource(io.BytesIO(each.data), each.name, each.is_found) for each in found)
     texts = {each.name: each.data.decode("utf-8", "replace") for each in found}
     try:

@@ -49,7 +49,6 @@ SHOWN = 20
 """The default number of regions in text."""
 MOST_COUNTED = 100
 """The limit for counting symbolic regions that are not shown: with 250 rules one takes 0.4 s."""
-FAIL_ON = ("any", "widened", "narrowed", "none")
 
 
 @dataclass(frozen=True, slots=True)

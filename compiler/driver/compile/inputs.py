@@ -43,4 +43,6 @@ def context_of(inputs: Inputs, target: Target | None = None) -> str:
     made = (
         [target.backend.value, target.counters.value, target.at_sockets, profile] if target else []
     )
-    return json.dumps([sources, options_json(inputs), *made], sort_keys=True)
+    selected = inputs.options.selection
+    chosen = [[selected.root, *selected.paths, "", *selected.exclude]] if selected else []
+    return json.dumps([sources, options_json(inputs), *made, *chosen], sort_keys=True)

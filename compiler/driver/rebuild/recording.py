@@ -103,7 +103,7 @@ def note(
     """
     blobs: Blobs = []
     partition = partition_json(decided.atoms, blobs)
-    if partition is None or not _is_plain(given, decided.policies):
+    if partition is None or how[0].selection or not _is_plain(given, decided.policies):
         return None
     files = [contents_again(each) for each in sources]
     inputs = [given.inputs, cluster.inputs if cluster else ()]

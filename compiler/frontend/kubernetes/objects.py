@@ -22,6 +22,7 @@ from policyc.compiler.frontend.object_kinds import (
 from policyc.compiler.frontend.yaml.codes_found import CREATORS
 from policyc.compiler.frontend.yaml.documents import read_documents
 from policyc.compiler.frontend.yaml.found_files import Skipped, say_passed_over, skipped
+from policyc.compiler.frontend.yaml.selection import ALL_FILES, Selection
 from policyc.compiler.frontend.yaml.sources import (
     INTENT_SUFFIX,
     InputFile,
@@ -65,6 +66,7 @@ class ObjectReader:
 
     report: Report
     allow_unknown_kinds: frozenset[str] = frozenset()
+    selection: Selection = ALL_FILES
     inputs: list[InputFile] = field(default_factory=list)
     passed_over: Counter[str] = field(default_factory=Counter)
     _creators: dict[str, Span] = field(default_factory=dict)
@@ -77,9 +79,8 @@ class ObjectReader:
             if isinstance(source, ObjectsSource):
                 yield from self._in_memory(source)
         over: list[Skipped] = []
-        for content in contents(
-            [s for s in sources if not isinstance(s, ObjectsSource)], self.report
-        ):
+        files = [source for source in sources if not isinstance(source, ObjectsSource)]
+        for content in contents(files, self.report, selection=self.selection):
             found = skipped(content.name, content.data) if content.is_found else None
             if found is not None:
                 over.append(found)

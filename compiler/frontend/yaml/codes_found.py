@@ -8,6 +8,7 @@ TEMPLATES_PASSED_OVER = Code(
     "PC0134", Severity.WARNING, "skipped: {files} of a template that is not rendered"
 )
 NOT_BUILT = Code("PC0135", Severity.WARNING, "not built: {files} with {fields}")
+EXCLUDED = Code("PC0137", Severity.NOTE, "skipped: {files} by `exclude` or `paths`")
 CREATORS = Code(
     "PC0136", Severity.WARNING, "policies or pods that {objects} create are not in the input"
 )

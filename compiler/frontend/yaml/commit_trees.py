@@ -14,7 +14,7 @@ from pathlib import Path
 
 from policyc.compiler.frontend.yaml import codes_git, codes_links
 from policyc.compiler.frontend.yaml.git_commits import whole_commit
-from policyc.compiler.frontend.yaml.sources import GIT_SCHEME, GitSource, path_name
+from policyc.compiler.frontend.yaml.sources import GitSource, path_name
 from policyc.ir.diagnostics import Report
 from policyc.ir.spans import Span
 
@@ -34,7 +34,7 @@ def commit_tree(source: GitSource, report: Report, max_bytes: int) -> Iterator[s
 
 def without_tree(text: str, tree: str, source: GitSource) -> str:
     """A text in which paths of the directory are `git:REV:PATH`."""
-    shown = f"{GIT_SCHEME}{source.revision}:"
+    shown = source.commit_name
     return text.replace(f"{tree}/", shown).replace(tree, shown)
 
 
@@ -64,9 +64,9 @@ def _write(source: GitSource, tree: str, report: Report, max_bytes: int) -> None
             return
     for path, _ in links:
         if not f"{os.path.realpath(Path(tree, path))}/".startswith(f"{tree}/"):
-            folder = f"{GIT_SCHEME}{source.revision}:"
+            where = Span(_name(source, path), 0, 0)
             finding = codes_links.LINK_LEADS_OUT.at(
-                Span(_name(source, path), 0, 0), name=path_name(path), folder=folder
+                where, name=path_name(path), folder=source.commit_name
             )
             report.add(finding.help(codes_links.LEADS_OUT_HINT))
 
@@ -83,4 +83,4 @@ def _refuse(source: GitSource, path: str, reason: str, report: Report) -> None:
 
 
 def _name(source: GitSource, path: str) -> str:
-    return f"{GIT_SCHEME}{source.revision}:{path_name(path)}"
+    return f"{source.commit_name}{path_name(path)}"

@@ -20,7 +20,6 @@ from policyc.compiler.frontend.yaml.chart_links import links_that_lead_out
 from policyc.compiler.frontend.yaml.commit_trees import commit_tree, without_tree
 from policyc.compiler.frontend.yaml.git_commits import work_tree_of
 from policyc.compiler.frontend.yaml.sources import (
-    GIT_SCHEME,
     GitSource,
     RenderedSource,
     Tool,
@@ -130,7 +129,7 @@ def _values_in(
         place = Path(tree, inside)
         if not place.is_file():
             name = path_name(inside)
-            where = Span(f"{GIT_SCHEME}{commit.revision}:{name}", 0, 0)
+            where = Span(f"{commit.commit_name}{name}", 0, 0)
             finding = codes_git.NOT_IN_COMMIT.at(where, revision=commit.revision, name=name)
             report.add(finding.help("a values file outside the repository is used for any commit"))
             return None

@@ -18,11 +18,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 from policyc.compiler.frontend import codes
+from policyc.compiler.frontend.yaml.codes_found import EXCLUDED
 from policyc.compiler.frontend.yaml.folders import (
     not_regular,
     open_regular,
     regular_files,
 )
+from policyc.compiler.frontend.yaml.selection import ALL_FILES, Selection
 from policyc.ir.diagnostics import Report
 from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.spans import Span
@@ -72,9 +74,14 @@ class GitSource:
     path: str
 
     @property
+    def commit_name(self) -> str:
+        """The beginning of its files' names in findings."""
+        return f"{GIT_SCHEME}{self.revision}:"
+
+    @property
     def name(self) -> str:
         """Its name in findings."""
-        return f"{GIT_SCHEME}{self.revision}:{self.path}"
+        return f"{self.commit_name}{self.path}"
 
 
 class Tool(Enum):
@@ -156,12 +163,15 @@ def contents(
     sources: Iterable[FileSource],
     report: Report,
     suffixes: tuple[str, ...] = SUFFIXES,
+    selection: Selection = ALL_FILES,
 ) -> Iterator[Content]:
     """The inputs, each file once, directories in sorted order; failures go to `report`.
 
-    `suffixes` are the endings of the files that count inside a directory.
+    `suffixes` are the endings of the files that count inside a directory, and `selection` chooses among
+    them.
     """
     seen: set[str] = set()
+    n_excluded = 0
     for source in sources:
         match source:
             case StreamSource(stream, name, is_found):
@@ -169,10 +179,16 @@ def contents(
             case GitSource():
                 from policyc.compiler.frontend.yaml.git_commits import git_files
 
+                takes = selection.in_commit(source.path) if selection else _takes_all
                 for name, data in git_files(source, report, suffixes, MAX_BYTES):
-                    if name not in seen:
-                        seen.add(name)
-                        yield Content(name, data, is_found=name != source.name)
+                    if name in seen:
+                        continue
+                    seen.add(name)
+                    is_found = name != source.name
+                    if is_found and not takes(name.removeprefix(source.commit_name)):
+                        n_excluded += 1
+                        continue
+                    yield Content(name, data, is_found=is_found)
             case RenderedSource():
                 from policyc.compiler.frontend.yaml.rendering import rendered
 
@@ -183,11 +199,23 @@ def contents(
                         yield Content(source.name, output)
             case PathSource(path):
                 is_inside = Path(path).is_dir()
+                takes = selection.in_folder(path) if selection and is_inside else _takes_all
                 for file in files_of(path, report, suffixes):
                     real = os.path.realpath(file)
-                    if real not in seen:
-                        seen.add(real)
-                        yield from _read_inside(file, report) if is_inside else _read(file, report)
+                    if real in seen:
+                        continue
+                    if not takes(file):
+                        n_excluded += 1
+                        continue
+                    seen.add(real)
+                    yield from _read_inside(file, report) if is_inside else _read(file, report)
+    if n_excluded:
+        files = "1 file" if n_excluded == 1 else f"{n_excluded} files"
+        report.add(EXCLUDED.at(Span(selection.name, 0, 0), files=files))
+
+
+def _takes_all(_file: str) -> bool:
+    return True
 
 
 def read_whole(source: PathSource | StreamSource, report: Report) -> bytes | None:

@@ -16,12 +16,12 @@ from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.lab import netkit
 from policyc.runtime.load.resources.programs import Record
 from tests.kernel.fast_path.test_forwarding_out import (
-    Talk,
     closed,
     families,
     opened,
 )
 from tests.kernel.support.arrival import SILENCE
+from tests.kernel.support.fast_path import Datagrams
 from tests.kernel.support.network import PODS
 from tests.kernel.support.two_nodes import Namespace, TwoNodes
 
@@ -106,7 +106,7 @@ def test_a_device_with_the_policy_blackhole_is_open_while_a_load_is_active(
 ) -> None:
     with ExitStack() as owned:
         lab = Closed(tmp_path, owned)
-        talk = Talk(lab, family, "client1")
+        talk = Datagrams(lab, family, "client1")
         assert not talk.asks(patience=SILENCE)
         lab.load("a", opened, None)
         assert talk.asks(3)
@@ -119,7 +119,7 @@ def test_policy_holds_without_the_program(
     lab: TwoNodes, opened: Path, closed: Path, family: int
 ) -> None:
     lab.load("a", opened, None)
-    talk = Talk(lab, family, "client1")
+    talk = Datagrams(lab, family, "client1")
     for pin in Pins(lab.bpffs("a")).netkit.iterdir():
         tcx.detach(pin)
     assert talk.asks(N) and talk.routed() == 0

@@ -147,6 +147,8 @@ def test_with_snat_of_pods_it_is_the_same(
     talk = Talk(lab, case, family)
     talk.ask(4)
     assert talk.routed(N) == 0
+    time.sleep(A_WHILE)
+    assert talk.routed(N) == 0, "also after another lookup of the route"
 
 
 @pytest.mark.parametrize("case", SOME.values(), ids=SOME.keys())

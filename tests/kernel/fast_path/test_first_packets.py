@@ -15,7 +15,8 @@ from policyc.runtime.attach.program_slot import FIRST
 from policyc.runtime.kernel import bpf_syscall, rtnetlink
 from policyc.runtime.kernel.libbpf import Object
 from policyc.runtime.kernel.pins import Pins
-from tests.kernel.support.arrival import SILENCE, WAITS, accepted, connects, is_silent
+from tests.kernel.support.arrival import SILENCE, WAITS, connects, is_silent
+from tests.kernel.support.fast_path import ConnectionsOfPods, ipsec_policy
 from tests.kernel.support.netfilter_hooks import FEWEST
 from tests.kernel.support.node_under_test import HOSTS, LOCAL, A, B, NodeUnderTest, ip
 from tests.kernel.support.objects import compile_c
@@ -29,7 +30,6 @@ pytestmark = pytest.mark.kernel
 
 families = pytest.mark.parametrize("family", [4, 6])
 THERE = {"the pod": (B, 80), "a Service": (VIP, TARGET)}
-ELSEWHERE = ("src", "192.0.2.0/24", "dst", "198.51.100.0/24", "dir", "fwd")
 MARKING = """\
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -98,28 +98,6 @@ def protocol(whole: bytes) -> int:
     return whole[23] if whole[12:14] == b"\x08\x00" else whole[20]
 
 
-class Talk:
-    """Pod b listens; pod a opens a connection each time."""
-
-    def __init__(self, wire: Wire, family: int, there: Host = B, port: int = 80) -> None:
-        self._wire, self._address = wire, there.address(family)
-        self._listener = wire.listen("b", port, family)
-
-    def close(self) -> None:
-        """No longer listen."""
-        self._listener.close()
-
-    def once(self) -> None:
-        """A request and an answer."""
-        client = self._wire.connect("a", self._address, 80)
-        assert client
-        with client, accepted(self._listener) as server:
-            for sender, receiver in ((client, server), (server, client)):
-                receiver.settimeout(WAITS)
-                sender.sendall(b"hello")
-                assert receiver.recv(16) == b"hello"
-
-
 @families
 @pytest.mark.both_families
 @pytest.mark.parametrize("there", THERE)
@@ -131,7 +109,7 @@ def test_no_packet_of_a_connection_passes_the_stack(
     node.load(node.policy().allow("a", "b", tcp_port(port)), mode=mode, services=web(B))
     with ExitStack() as owned:
         leaving = Leaving(owned)
-        Talk(wire, family, host, port).once()
+        ConnectionsOfPods(wire, family, host, port).once()
         assert {pod: leaving.to(pod) for pod in LOCAL} == {"a": FEWEST, "b": FEWEST}
     assert node.drops() == {}
 
@@ -164,21 +142,12 @@ def nft(hook: str, rule: str = "", device: str = "", kind: str = "inet") -> Iter
         subprocess.run(["nft", "delete", "table", kind, "first"], check=True)
 
 
-@contextmanager
-def xfrm() -> Iterator[None]:
-    ip("xfrm", "policy", "add", *ELSEWHERE, "action", "block")
-    try:
-        yield
-    finally:
-        ip("xfrm", "policy", "delete", *ELSEWHERE)
-
-
 STACK: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "a chain in prerouting": lambda: nft("prerouting"),
     "a chain in forward": lambda: nft("forward"),
     "a chain in postrouting": lambda: nft("postrouting"),
     "a chain at the sender's device": lambda: nft("ingress", device=LOCAL["a"], kind="netdev"),
-    "an IPsec policy": xfrm,
+    "an IPsec policy": lambda: ipsec_policy(ip),
 }
 """What the stack may do with packets, from the next packet on."""
 
@@ -191,7 +160,7 @@ def test_the_stack_sees_first_packets_that_it_may_change_or_drop(
 ) -> None:
     node.load(node.policy().allow("a", "b", tcp_port(80)))
     with ExitStack() as owned:
-        leaving, talk = Leaving(owned), Talk(wire, family)
+        leaving, talk = Leaving(owned), ConnectionsOfPods(wire, family, B)
         with STACK[why]():
             talk.once()
         assert leaving.to("b") == 1, "the SYN"
@@ -204,7 +173,7 @@ def test_the_stack_asks_for_an_unknown_neighbour(node: NodeUnderTest, wire: Wire
     node.load(node.policy().allow("a", "b", tcp_port(80)))
     ip("neigh", "delete", B.ip4, "dev", LOCAL["b"])
     with ExitStack() as owned:
-        leaving, talk = Leaving(owned), Talk(wire, 4)
+        leaving, talk = Leaving(owned), ConnectionsOfPods(wire, 4, B)
         talk.once()
         assert leaving.to("b") == 1, "the SYN"
         talk.once()
@@ -279,7 +248,7 @@ def test_chains_of_one_family_leave_the_other_on_the_fast_path(
     with ExitStack() as owned, nft("forward", kind=table):
         leaving = Leaving(owned)
         for family, port in ((4, 80), (6, 80)):
-            with closing(Talk(wire, family, port=port)) as talk:
+            with closing(ConnectionsOfPods(wire, family, B, port=port)) as talk:
                 talk.once()
             assert leaving.to("b") == max(family == filtered, FEWEST)
 
@@ -318,7 +287,7 @@ def test_the_stack_sees_first_packets_with_a_mark(
     with ExitStack() as owned:
         marking = owned.enter_context(Object(tmp_path / "mark.bpf.o", tmp_path))
         marking.load()
-        leaving, talk = Leaving(owned), Talk(wire, 4)
+        leaving, talk = Leaving(owned), ConnectionsOfPods(wire, 4, B)
         where, kind = node.ifindex[LOCAL["a"]], bpf_syscall.ATTACH_TCX_INGRESS
         program = marking.program_fd("mark")
         with bpf_syscall.link_create_tcx(program, where, kind, is_first=True):
@@ -337,7 +306,7 @@ def test_packets_have_the_macs_of_the_gateway_and_the_pod(
     node.load(node.policy().allow("a", "b", tcp_port(port)), services=web(B))
     with ExitStack() as owned:
         taps = {pod: tap(wire, pod, owned) for pod in LOCAL}
-        Talk(wire, family, host, port).once()
+        ConnectionsOfPods(wire, family, host, port).once()
         for pod, made in taps.items():
             own = mac_bytes(HOSTS[pod].mac), mac_bytes(link_address(LOCAL[pod]))
             assert {(whole[:6], whole[6:12]) for whole in came_in(made)} == {own}
@@ -460,7 +429,7 @@ def test_a_load_leaves_first_packets_to_other_software_at_a_pods_device(
     policy = node.policy().allow("a", "b", tcp_port(80))
     node.load(policy, mode=mode)
     with ExitStack() as owned, bpf_syscall.obj_get(node.pins.hook("pc_netkit")) as passing:
-        leaving, talk = Leaving(owned), Talk(wire, 4)
+        leaving, talk = Leaving(owned), ConnectionsOfPods(wire, 4, B)
         with other(node, passing):
             node.load(policy, mode=mode)
             assert not FIRST.program(node.pins)
@@ -482,5 +451,5 @@ def test_on_the_stack_path_first_packets_take_it(node: NodeUnderTest, wire: Wire
     assert not FIRST.program(node.pins)
     with ExitStack() as owned:
         leaving = Leaving(owned)
-        Talk(wire, 4).once()
+        ConnectionsOfPods(wire, 4, B).once()
         assert leaving.to("b") > 1

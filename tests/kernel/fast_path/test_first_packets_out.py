@@ -4,7 +4,7 @@
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -13,8 +13,9 @@ import pytest
 from policyc.runtime.attach.attach import Mode
 from policyc.runtime.snat.snat import Masquerade
 from tests.eventually import eventually
-from tests.kernel.support.arrival import SILENCE, WAITS, is_silent
+from tests.kernel.support.arrival import SILENCE, is_silent
 from tests.kernel.support.bundles import compiled
+from tests.kernel.support.fast_path import TARGET, UDP, Connections, ipsec_policy
 from tests.kernel.support.netfilter_hooks import FEWEST
 from tests.kernel.support.packets import Host, frame, mac_bytes, udp
 from tests.kernel.support.service_yaml import PORT, VIP, web
@@ -22,10 +23,7 @@ from tests.kernel.support.two_nodes import NODES, UPLINK, TwoNodes, address, gat
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])
-TCP, UDP = socket.SOCK_STREAM, socket.SOCK_DGRAM
-TARGET = 8080
 _IP_MTU_DISCOVER, _IP_PMTUDISC_DO = 10, 2
-_TCP_CLOSE = 7
 OPEN = """\
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
@@ -51,46 +49,6 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compiled(tmp_path_factory.mktemp("opened"), OPEN)
 
 
-class Talk:
-    """One end opens a connection each time; the other end listens."""
-
-    def __init__(
-        self, lab: TwoNodes, family: int, client: str, server: str, to: str = "", port: int = TARGET
-    ) -> None:
-        self.lab, self.family, self.client = lab, family, client
-        self.to = to or address(server, family), port
-        self.listener = lab.server(server, family, TCP, TARGET)
-        self.peer = ""
-        """The last client, as the server saw it."""
-
-    def once(self) -> None:
-        """A request and an answer, and both ends close."""
-        client = self.lab.connect(self.client, self.family, *self.to)
-        assert client
-        with client, self.lab.accept(self.listener) as server:
-            self.peer = server.getpeername()[0]
-            for sender, receiver in ((client, server), (server, client)):
-                receiver.settimeout(WAITS)
-                sender.sendall(b"hello")
-                assert receiver.recv(16) == b"hello"
-            client.shutdown(socket.SHUT_WR)
-            assert server.recv(16) == b""
-            server.shutdown(socket.SHUT_WR)
-            assert client.recv(16) == b""
-            eventually(lambda: is_acknowledged(server), "the last acknowledgement")
-
-    def routed(self) -> dict[str, int]:
-        """How many packets of a connection the stack of each node forwards."""
-        before = {node: self.lab.routed(node, self.family) for node in NODES}
-        self.once()
-        return {node: self.lab.routed(node, self.family) - before[node] for node in NODES}
-
-
-def is_acknowledged(closed: socket.socket) -> bool:
-    """Whether the other end has acknowledged the end of the stream: no packet is under way."""
-    return closed.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1) == bytes([_TCP_CLOSE])
-
-
 def are_seen(found: dict[str, int], due: dict[str, int]) -> bool:
     """Whether each stack saw so many packets; more where a security module has hooks in netfilter."""
     return all(found[node] >= n if FEWEST else found[node] == n for node, n in due.items())
@@ -104,7 +62,7 @@ def test_of_a_connection_between_nodes_the_stack_sees_the_first_packet_at_its_re
 ) -> None:
     for node in NODES:
         lab.load(node, opened, None, mode=mode)
-    talk = Talk(lab, family, "pod-a", "pod-b")
+    talk = Connections(lab, family, "pod-a", "pod-b")
     talk.once()  # neighbours are known
     assert are_seen(talk.routed(), {"a": 0, "b": 1})
     assert lab.drops() == {}
@@ -120,7 +78,7 @@ def test_connections_with_hosts_outside_the_cluster_are_like_those_between_nodes
 ) -> None:
     for node in NODES:
         lab.load(node, opened, None)
-    talk = Talk(lab, family, client, server)
+    talk = Connections(lab, family, client, server)
     talk.once()
     assert are_seen(talk.routed(), routed)
 
@@ -133,7 +91,7 @@ def test_a_connection_through_a_service_bypasses_the_stack_of_its_client(
     endpoint = Host(lab.mac("pod-b"), address("pod-b", 4), address("pod-b", 6))
     for node in NODES:
         lab.load(node, opened, web(endpoint))
-    talk = Talk(lab, family, "pod-a", "pod-b", VIP.address(family), PORT)
+    talk = Connections(lab, family, "pod-a", "pod-b", VIP.address(family), PORT)
     talk.once()
     assert are_seen(talk.routed(), {"a": 0, "b": 1})
     assert lab.drops() == {}
@@ -145,7 +103,7 @@ def test_datagrams_and_their_answers_bypass_the_stack(
 ) -> None:
     for node in NODES:
         lab.load(node, opened, None)
-    Talk(lab, family, "pod-a", "pod-b").once()
+    Connections(lab, family, "pod-a", "pod-b").once()
     server = lab.server("pod-b", family, UDP, TARGET)
     client = lab.open_socket("pod-a", family, UDP)
     before = {node: lab.routed(node, family) for node in NODES}
@@ -167,22 +125,11 @@ def chain(lab: TwoNodes, node: str, hook: str) -> Iterator[None]:
         lab.run(node, "nft", "delete", "table", "inet", "first")
 
 
-@contextmanager
-def ipsec(lab: TwoNodes, node: str) -> Iterator[None]:
-    """Of other traffic."""
-    selector = ("src", "192.0.2.0/24", "dst", "203.0.113.0/24", "dir", "fwd")
-    lab.run(node, "ip", "xfrm", "policy", "add", *selector, "action", "block")
-    try:
-        yield
-    finally:
-        lab.run(node, "ip", "xfrm", "policy", "delete", *selector)
-
-
-STACK = {
+STACK: dict[str, Callable[[TwoNodes, str], AbstractContextManager[None]]] = {
     "a chain in prerouting": partial(chain, hook="prerouting"),
     "a chain in forward": partial(chain, hook="forward"),
     "a chain in postrouting": partial(chain, hook="postrouting"),
-    "an IPsec policy": ipsec,
+    "an IPsec policy": lambda lab, node: ipsec_policy(partial(lab.run, node, "ip")),
 }
 
 
@@ -193,7 +140,7 @@ def test_the_stack_of_each_node_sees_first_packets_that_it_may_change_or_drop(
 ) -> None:
     for node in NODES:
         lab.load(node, opened, None)
-    talk = Talk(lab, family, "pod-a", "pod-b")
+    talk = Connections(lab, family, "pod-a", "pod-b")
     talk.once()
     with STACK[why](lab, "a"):
         found = talk.routed()
@@ -213,7 +160,7 @@ def test_a_firewall_of_the_node_drops_first_packets(
 ) -> None:
     """It comes after the load."""
     lab.load("a", opened, None)
-    Talk(lab, family, "pod-a", "client1").once()
+    Connections(lab, family, "pod-a", "client1").once()
     lab.run("a", "nft", "-f", "-", text=DROPPING)
     assert not lab.connect("pod-a", family, address("client1", family), TARGET, SILENCE)
 
@@ -224,11 +171,11 @@ def test_the_pods_address_leaves_the_node_translated(
     lab: TwoNodes, opened: Path, family: int
 ) -> None:
     lab.load("a", opened, None, masquerade=Masquerade(range(50000, 50100)))
-    talk = Talk(lab, family, "pod-a", "client1")
+    talk = Connections(lab, family, "pod-a", "client1")
     talk.once()
     assert talk.peer == address("a", family)
     lab.load("b", opened, None)
-    between = Talk(lab, family, "pod-a", "pod-b")
+    between = Connections(lab, family, "pod-a", "pod-b")
     between.once()
     assert are_seen(between.routed(), {"a": 0, "b": 1}), "no translation between pods"
     assert between.peer == address("pod-a", family)
@@ -243,7 +190,7 @@ def test_the_kernel_confirms_the_neighbour_that_first_packets_and_answers_are_se
 ) -> None:
     """A short connection may have no packet that would ask for it later."""
     lab.load(node, opened, None)
-    talk = Talk(lab, family, client, server)
+    talk = Connections(lab, family, client, server)
     talk.once()
     gateway = gateway_of(node, family)
     lab.run(node, "ip", "neigh", "change", gateway, "dev", UPLINK, "nud", "stale")
@@ -283,7 +230,7 @@ def test_routes_of_the_node_hold_for_first_packets_and_their_answers(
     lab: TwoNodes, opened: Path, routes: Callable[[TwoNodes, int], None], family: int
 ) -> None:
     lab.load("a", opened, None)
-    Talk(lab, family, "pod-a", "client1").once()
+    Connections(lab, family, "pod-a", "client1").once()
     routes(lab, family)
     with suppress(OSError):  # an ICMP error
         to = address("client1", family)
@@ -310,7 +257,7 @@ def test_other_software_at_an_uplink_sees_the_first_packets_that_come_in(
 ) -> None:
     """What leaves passes its programs in any case."""
     lab.load("a", opened, None)
-    talk = Talk(lab, family, "pod-a", "client1")
+    talk = Connections(lab, family, "pod-a", "client1")
     talk.once()
     lab.run("a", "tc", "qdisc", "add", "dev", UPLINK, "clsact")
     matching = ("protocol", "all", "prio", "7", "u32", "match", "u32", "0", "0", "classid", "1:1")
@@ -333,7 +280,7 @@ def test_first_datagrams_above_the_mtu_of_a_route_take_the_stack_path(
 ) -> None:
     """The route gets it after the load. The uplink itself would take them."""
     lab.load("a", opened, None)
-    Talk(lab, 4, "pod-a", "client1").once()
+    Connections(lab, 4, "pod-a", "client1").once()
     by = ("via", gateway_of("a", 4), "dev", UPLINK, "mtu", "lock", "1300")
     lab.run("a", "ip", "route", "add", f"{address('client1', 4)}/32", *by)
     server, client = lab.server("client1", 4, UDP, TARGET), lab.open_socket("pod-a", 4, UDP)
@@ -349,7 +296,7 @@ def test_a_first_packet_at_its_last_hop_does_not_leave_the_node(
     lab: TwoNodes, opened: Path
 ) -> None:
     lab.load("a", opened, None)
-    Talk(lab, 4, "pod-a", "client1").once()
+    Connections(lab, 4, "pod-a", "client1").once()
     client = lab.open_socket("pod-a", 4, UDP)
     client.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, 1)
     hears = lab.capture("router", "to-a")
@@ -369,7 +316,7 @@ def test_what_routers_do_not_forward_does_not_leave_the_node(
 ) -> None:
     """The pod sends it to the MAC of its gateway."""
     lab.load("a", opened, None)
-    Talk(lab, 4, "pod-a", "client1").once()
+    Connections(lab, 4, "pod-a", "client1").once()
     hears = lab.capture("router", "to-a")
     pod, gateway = mac_bytes(lab.mac("pod-a")), lab.at["a"].network.mac(lab.device("pod-a"))
     source = Host(lab.mac("pod-a"), address("pod-a", 4), address("pod-a", 6))
@@ -391,7 +338,7 @@ def send_frame(whole: bytes) -> None:
 
 def test_a_route_by_type_of_service_holds_for_first_packets(lab: TwoNodes, opened: Path) -> None:
     lab.load("a", opened, None)
-    Talk(lab, 4, "pod-a", "client1").once()
+    Connections(lab, 4, "pod-a", "client1").once()
     to = f"{address('client1', 4)}/32"
     lab.run("a", "ip", "route", "add", "unreachable", to, "tos", "0x10")
     client = lab.open_socket("pod-a", 4, UDP)
@@ -410,7 +357,7 @@ def test_under_snat_the_stack_sees_what_a_host_outside_the_cluster_opens(
     lab: TwoNodes, opened: Path, family: int
 ) -> None:
     lab.load("b", opened, None, masquerade=Masquerade(range(50000, 50100)))
-    talk = Talk(lab, family, "client1", "pod-b")
+    talk = Connections(lab, family, "client1", "pod-b")
     talk.once()
     assert talk.routed()["b"] > 5
 

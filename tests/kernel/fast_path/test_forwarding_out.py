@@ -17,8 +17,9 @@ from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.libbpf import Object
 from policyc.runtime.snat.snat import Masquerade
 from tests.eventually import eventually
-from tests.kernel.support.arrival import SILENCE, WAITS, is_silent
+from tests.kernel.support.arrival import SILENCE, is_silent
 from tests.kernel.support.bundles import compiled
+from tests.kernel.support.fast_path import TARGET, TCP, UDP, Datagrams, N
 from tests.kernel.support.node_under_test import ip
 from tests.kernel.support.objects import compile_c
 from tests.kernel.support.packets import Host, mac_bytes
@@ -37,9 +38,7 @@ from tests.kernel.support.two_nodes import (
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])
-TCP, UDP = socket.SOCK_STREAM, socket.SOCK_DGRAM
-PORT, TARGET = 80, 8080
-N = 50
+PORT = 80
 A_WHILE = 2.5
 """Seconds in which the way is looked at again, whatever the kernel's tick."""
 
@@ -86,46 +85,13 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compiled(tmp_path_factory.mktemp("closed"), POLICY.format(egress="[]"))
 
 
-class Talk:
-    """Datagrams from pod-a to a server, and their answers."""
-
-    def __init__(self, lab: TwoNodes, family: int, server: str, to: str = "", port: int = TARGET):
-        self.lab, self.family = lab, family
-        self.server = lab.server(server, family, UDP, TARGET)
-        self.client = lab.open_socket("pod-a", family, UDP)
-        self.client.connect((to or address(server, family), port))
-        self.seen = ""
-        """Whom the server saw last."""
-
-    def asks(self, n: int = 1, patience: float = WAITS) -> bool:
-        """Whether all are answered."""
-        self.server.settimeout(patience)
-        self.client.settimeout(patience)
-        try:
-            for _ in range(n):
-                self.client.send(b"question")
-                _, peer = self.server.recvfrom(100)
-                self.seen = peer[0]
-                self.server.sendto(b"answer", peer)
-                self.client.recv(100)
-        except (TimeoutError, ConnectionRefusedError):
-            return False
-        return True
-
-    def routed(self, n: int = N) -> int:
-        """How many packets of so many questions and answers the node's stack forwards."""
-        before = self.lab.routed("a", self.family)
-        assert self.asks(n)
-        return self.lab.routed("a", self.family) - before
-
-
 @pytest.mark.waits
 @families
 def test_established_connections_bypass_the_stack_in_both_directions(
     lab: TwoNodes, opened: Path, family: int
 ) -> None:
     lab.load("a", opened, None)
-    talk = Talk(lab, family, "client1")
+    talk = Datagrams(lab, family, "client1")
     assert talk.routed(3) >= 2, "the first ones go by the stack, which says how"
     assert talk.routed() == 0
     lab.load("a", opened, None)
@@ -143,12 +109,12 @@ def test_a_packet_that_the_host_routes_by_mark_takes_the_stack_path(
     marked = ("-t", "mangle", "-A", "PREROUTING", "-i", lab.device("pod-a"), "-j", "MARK")
     lab.run("a", filters, *marked, "--set-mark", "0x10")
     lab.load("a", opened, None)
-    talk = Talk(lab, family, "client1")
+    talk = Datagrams(lab, family, "client1")
     assert talk.asks(3) and talk.routed() == 0
     rule = ("rule", "add", "fwmark", "0x10/0x10", "lookup", "main")
     lab.run("a", "ip", f"-{family}", *rule)
     lab.load("a", opened, None)
-    another = Talk(lab, family, "client2")
+    another = Datagrams(lab, family, "client2")
     assert another.asks(3) and another.routed() == 2 * N
     assert lab.notes == []
 
@@ -160,7 +126,7 @@ def test_a_routing_rule_by_type_of_service_puts_all_packets_on_the_stack_path(
     lab.run("a", "ip", "rule", "add", "tos", "0x10", "lookup", "main")
     lab.load("a", opened, None)
     assert len(lab.notes) == 1 and "matches the type of service" in lab.notes[0]
-    talk = Talk(lab, 4, "client1")
+    talk = Datagrams(lab, 4, "client1")
     assert talk.asks(3) and talk.routed() == 2 * N
 
 
@@ -198,7 +164,7 @@ def test_fast_path_frames_equal_those_of_the_stack(
     lab: TwoNodes, opened: Path, family: int
 ) -> None:
     lab.load("a", opened, None)
-    talk = Talk(lab, family, "client1")
+    talk = Datagrams(lab, family, "client1")
     wire = lab.capture("router", "to-a")
     assert talk.asks(N)
     heads = set[bytes]()
@@ -222,7 +188,7 @@ def test_the_fast_path_follows_a_changed_neighbour(
     lab: TwoNodes, opened: Path, family: int
 ) -> None:
     lab.load("a", opened, None)
-    talk = Talk(lab, family, "client1")
+    talk = Datagrams(lab, family, "client1")
     assert talk.asks(3)
     other = "02:00:00:00:00:77"
     gateway = address("a", family)[:-1] + "1"
@@ -248,7 +214,7 @@ def test_the_fast_path_follows_a_changed_neighbour(
 @families
 def test_the_fast_path_follows_a_removed_route(lab: TwoNodes, opened: Path, family: int) -> None:
     lab.load("a", opened, None)
-    talk = Talk(lab, family, "client1")
+    talk = Datagrams(lab, family, "client1")
     assert talk.asks(3)
     to = address("client1", family) + ("/32" if family == 4 else "/128")
     lab.at["a"].within(lambda: ip(f"-{family}", "route", "add", "unreachable", to))
@@ -264,7 +230,7 @@ def test_a_change_of_policy_ends_the_fast_path_at_once(
     lab: TwoNodes, opened: Path, closed: Path, family: int
 ) -> None:
     lab.load("a", opened, None)
-    talk = Talk(lab, family, "client1")
+    talk = Datagrams(lab, family, "client1")
     assert talk.asks(N)
     lab.load("a", closed, None)
     assert not talk.asks(patience=SILENCE)
@@ -289,7 +255,7 @@ def test_a_service_with_a_remote_endpoint_takes_the_fast_path(
     lab.load("b", opened, found)
     to = VIP.address(family)
     if kind == UDP:
-        talk = Talk(lab, family, "pod-b", to, PORT)
+        talk = Datagrams(lab, family, "pod-b", to, PORT)
         assert talk.asks(3)
         assert talk.routed() == 0
         assert talk.seen == address("pod-a", family)
@@ -319,7 +285,7 @@ def test_a_service_with_a_remote_endpoint_takes_the_fast_path(
 def test_snat_works_beside_the_fast_path(lab: TwoNodes, opened: Path, family: int) -> None:
     """Replies take the stack path, so requests do too."""
     lab.load("a", opened, None, masquerade=Masquerade(range(50000, 51000)))
-    talk = Talk(lab, family, "client1")
+    talk = Datagrams(lab, family, "client1")
     assert talk.asks(N)
     assert talk.seen == address("a", family)
     assert talk.routed() == 2 * N
@@ -331,13 +297,44 @@ def test_a_load_with_snat_translates_the_next_packets_of_known_connections(
     lab: TwoNodes, opened: Path, family: int
 ) -> None:
     lab.load("a", opened, None)
-    talk = Talk(lab, family, "client1")
+    talk = Datagrams(lab, family, "client1")
     assert talk.asks(N)
     assert talk.seen == address("pod-a", family)
     lab.load("a", opened, None, masquerade=Masquerade(range(50000, 51000)))
     for _ in range(3):
         assert talk.asks()
         assert talk.seen == address("a", family)
+
+
+@pytest.mark.waits
+@families
+def test_known_connections_leave_the_fast_path_after_a_load_with_snat(
+    lab: TwoNodes, opened: Path, family: int
+) -> None:
+    """The uplink's hook learns no path from them. Exception: those that it does not translate."""
+    for node in "ab":
+        lab.load(node, opened, None)
+    leaving, between = (Datagrams(lab, family, server) for server in ("client1", "pod-b"))
+    server = lab.server("pod-a", family, UDP, TARGET + 1)
+    client = lab.open_socket("client1", family, UDP)
+    client.connect((address("pod-a", family), TARGET + 1))
+
+    def routed_of_clients() -> int:
+        before = lab.routed("a", family)
+        for _ in range(N):
+            client.send(b"question")
+            data, peer = server.recvfrom(100)
+            server.sendto(data, peer)
+            assert client.recv(100) == b"question"
+        return lab.routed("a", family) - before
+
+    assert leaving.asks(3) and between.asks(3) and routed_of_clients() < N
+    lab.load("a", opened, None, masquerade=Masquerade(range(50000, 51000)))
+    assert leaving.asks(3) and between.asks(3) and routed_of_clients() > 0, "decided again"
+    time.sleep(A_WHILE)
+    assert leaving.routed() == 2 * N
+    assert routed_of_clients() >= 2 * N - 1, "all but the client's first packet"
+    assert between.routed() == 0
 
 
 @contextmanager
@@ -371,9 +368,9 @@ def test_packets_of_the_fast_path_come_to_the_uplinks_hook_with_a_mark_that_it_c
     lab.load("a", opened, serve)
     lab.load("b", opened, None)
     if there == "client1":
-        talk = Talk(lab, family, there)
+        talk = Datagrams(lab, family, there)
     else:
-        talk = Talk(lab, family, "pod-b", VIP.address(family), PORT)
+        talk = Datagrams(lab, family, "pod-b", VIP.address(family), PORT)
     assert talk.asks(3)
     with counted(lab, tmp_path, True) as marked, counted(lab, tmp_path, False) as left:
         assert talk.asks(N)
@@ -422,7 +419,7 @@ def test_packets_by_a_route_with_a_smaller_mtu_take_the_stack_path(
     route = (f"-{family}", "route", "replace", to + size, "via", via, "mtu", "1300")
     lab.at["a"].within(lambda: ip(*route))
     lab.load("a", opened, None)
-    talk = Talk(lab, family, "client1")
+    talk = Datagrams(lab, family, "client1")
     assert talk.routed() == 2 * N
     lab.at["a"].within(lambda: ip(f"-{family}", "route", "del", to + size))
     lab.load("a", opened, None)
@@ -436,7 +433,7 @@ def test_a_locked_mtu_is_respected_as_routes_change(
     lab: TwoNodes, opened: Path, family: int
 ) -> None:
     lab.load("a", opened, None)
-    talk = Talk(lab, family, "client1")
+    talk = Datagrams(lab, family, "client1")
     assert talk.asks(3)
     to, via = address("client1", family), address("a", family)[:-1] + "1"
     size = "/32" if family == 4 else "/128"
@@ -452,7 +449,7 @@ def test_a_return_path_by_a_device_that_is_no_uplink_keeps_the_stack_path(
 ) -> None:
     """The return path is by a device that is no uplink. A packet by the uplink is forged."""
     lab.load("a", opened, None)
-    talk = Talk(lab, family, "client1")
+    talk = Datagrams(lab, family, "client1")
     assert talk.asks(3)
     to = address("client1", family) + ("/32" if family == 4 else "/128")
 

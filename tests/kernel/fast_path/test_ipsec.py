@@ -4,8 +4,7 @@
 The policies of these tests block: a packet that bypasses them arrives.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from tests.eventually import eventually
 from tests.kernel.support.arrival import arrived_from, is_silent
 from tests.kernel.support.external_paths import CASES, QUESTION, Case, Talk, lab, loaded
 from tests.kernel.support.external_wire import TARGET, bundle, families
+from tests.kernel.support.fast_path import blocked, blocked_by_default, ipsec_policy
 from tests.kernel.support.two_nodes import TwoNodes, address
 
 __all__ = ["bundle", "lab"]
@@ -30,35 +30,6 @@ def some(*names: str) -> pytest.MarkDecorator:
 
 def prefix(name: str, family: int) -> str:
     return f"{address(name, family)}/{32 if family == 4 else 128}"
-
-
-@contextmanager
-def blocked(lab: TwoNodes, node: str, direction: str, source: str, to: str) -> Iterator[None]:
-    """While it is open, the node has a policy that blocks what goes from one prefix to the other.
-
-    The stack has to count a blocked packet.
-    """
-    which = ("src", source, "dst", to, "dir", direction)
-    before = n_blocked(lab, node)
-    lab.run(node, "ip", "xfrm", "policy", "add", *which, "action", "block")
-    yield
-    lab.run(node, "ip", "xfrm", "policy", "delete", *which)
-    assert n_blocked(lab, node) > before
-
-
-@contextmanager
-def blocked_by_default(lab: TwoNodes, node: str, direction: str) -> Iterator[None]:
-    """While it is open, the node blocks what no policy selects."""
-    lab.run(node, "ip", "xfrm", "policy", "setdefault", direction, "block")
-    yield
-    lab.run(node, "ip", "xfrm", "policy", "setdefault", direction, "accept")
-
-
-def n_blocked(lab: TwoNodes, node: str) -> int:
-    """Packets that the node's policies have blocked so far."""
-    text = lab.at[node].within(Path("/proc/net/xfrm_stat").read_text)
-    counters = dict(line.split() for line in text.splitlines())
-    return sum(int(value) for name, value in counters.items() if name.endswith("PolBlock"))
 
 
 def is_stopped(talk: Talk, reply: bool) -> bool:
@@ -130,9 +101,8 @@ def test_policies_apply_between_a_pod_and_an_external_client(
     for direction in ("fwd", "out"):
         with blocked(lab, "a", direction, pod, client):
             assert is_stopped(talk, reply=True), direction
-    elsewhere = ("src", ELSEWHERE[family], "dst", ELSEWHERE[family], "dir", "out")
+    elsewhere = (ELSEWHERE[family], ELSEWHERE[family], "out")
     assert not lab.status("a").has_ipsec
-    lab.run("a", "ip", "xfrm", "policy", "add", *elsewhere, "action", "block")
-    assert talk.routed(N) == 2 * N and lab.status("a").has_ipsec
-    lab.run("a", "ip", "xfrm", "policy", "delete", *elsewhere)
+    with ipsec_policy(partial(lab.run, "a", "ip"), *elsewhere):
+        assert talk.routed(N) == 2 * N and lab.status("a").has_ipsec
     eventually(lambda: talk.routed(N) == 0, "packets use the fast path again")

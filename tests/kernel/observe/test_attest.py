@@ -289,6 +289,31 @@ def test_attest_reports_another_number_of_netfilter_hooks(
         assert running.attest(capfd) == (1, [fault])
 
 
+def test_attest_reports_first_packets_by_uplinks_that_the_load_did_not_allow(
+    running: Running, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with FirstPacketSettings(running.pins) as known, Undo() as undo:
+        known.write(known.n_hooks, not known.has_other_nodes, undo)
+        fault = "pc_first_conf: other_nodes is True, expected False"
+        assert running.attest(capfd) == (1, [fault])
+
+
+@pytest.mark.parametrize("options", [(), ("--forwarding", "stack")], ids=["redirect", "stack"])
+def test_attest_reports_first_packets_between_pods_that_differ_from_the_load(
+    running: Running, options: tuple[str, ...], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert running.load(*options) == 0
+    assert running.attest(capfd) == (0, [])
+    at = running.pins.map(FIRST.name)
+    with bpf_syscall.obj_get(running.pins.hook("pc_first")) as hook, bpf_syscall.obj_get(at) as fd:
+        if options:
+            bpf_syscall.map_update(fd, bytes(4), struct.pack("=I", hook))
+        else:
+            bpf_syscall.map_delete(fd, bytes(4))
+    fault = "a program is called, expected none" if options else "no program is called"
+    assert running.attest(capfd) == (1, [f"{FIRST.name}: {fault}"])
+
+
 def test_attest_reports_the_same_program_over_other_tables(
     running: Running, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -113,7 +113,7 @@ FIRST_PACKETS: dict[str, tuple[str, str, str]] = {
     ),
     "it forwards what is no first packet": (
         "first_slot.h",
-        "flow->action.entry_op == PC_ENTRY_INSERT && ",
+        "flow->action.entry_op == PC_ENTRY_INSERT &&",
         "",
     ),
     "it forwards another flow": (
