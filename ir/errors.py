@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The three exceptions of policyc and their exit codes. Findings are values, not exceptions."""
+"""The exceptions of policyc and their exit codes. Findings are values, not exceptions."""
 
 from collections.abc import Sequence
 
@@ -29,9 +29,21 @@ class HostError(Exception):
         self.hint = hint
         super().__init__(message)
 
-    def __reduce__(self) -> tuple[type["HostError"], tuple[str, str]]:
+    def __reduce__(self) -> tuple[type["HostError"], tuple[str | Diagnostic, ...]]:
         """Pickled with its hint, so that another process can raise it here."""
         return HostError, (str(self), self.hint)
+
+
+class CodedHostError(HostError):
+    """A HostError with a stable code, which is shown like other findings."""
+
+    def __init__(self, finding: Diagnostic) -> None:
+        self.findings = (finding,)
+        super().__init__(finding.message, finding.hint)
+
+    def __reduce__(self) -> tuple[type["HostError"], tuple[str | Diagnostic, ...]]:
+        """Pickled by its finding, so that another process can raise it here."""
+        return CodedHostError, self.findings
 
 
 class InternalError(Exception):

@@ -5,6 +5,7 @@ import click
 
 from policyc.compiler.cli.help import command
 from policyc.compiler.cli.inputs import read_options
+from policyc.compiler.cli.rendered_options import helm_values_option
 from policyc.compiler.cli.reporting import Reporter, report_options
 from policyc.compiler.cli.sides import SIDES, cluster_options, read_given_sides, show_sides
 from policyc.compiler.cli.universe_options import (
@@ -42,6 +43,7 @@ from policyc.verifier.smt.solver_choice import Choice
 @click.argument("b")
 @cluster_options
 @read_options
+@helm_values_option
 @universe_option
 @pod_cidr_option
 @click.option(

@@ -14,6 +14,7 @@ from policyc.compiler.cli.eval_batches import AUTO, ENGINES, NATIVE, FlowFile, b
 from policyc.compiler.cli.help import command
 from policyc.compiler.cli.inputs import read_options, show_profile, show_staged
 from policyc.compiler.cli.json_findings import findings_as_json
+from policyc.compiler.cli.rendered_options import NO_FILES, helm_values_option, rendered_options
 from policyc.compiler.cli.stderr_notes import say
 from policyc.compiler.driver.eval.answers import (
     answer,
@@ -36,6 +37,7 @@ from policyc.compiler.frontend.flows.reading import (
     FlowRequest,
     UniverseIndex,
 )
+from policyc.compiler.frontend.named_sources import shared_sources
 from policyc.compiler.frontend.read import ClusterReading
 from policyc.compiler.frontend.yaml.sources import (
     STDIN_NAME,
@@ -44,7 +46,6 @@ from policyc.compiler.frontend.yaml.sources import (
     is_stdin_repeated,
     path_name,
     read_whole,
-    shared_sources,
 )
 from policyc.ir.diagnostics import Diagnostic, Report
 from policyc.ir.errors import InputError
@@ -70,7 +71,8 @@ _SCENARIO_FIELDS = {"id", "objects", "flows"}
     "files",
     multiple=True,
     metavar="POLICIES",
-    help="Read policies from a file, a directory, or - (standard input). Repeatable.",
+    help="Read policies from a file, a directory, - (standard input), kustomize:DIR or helm:CHART. "
+    "Repeatable.",
 )
 @click.option(
     "--cluster",
@@ -79,7 +81,9 @@ _SCENARIO_FIELDS = {"id", "objects", "flows"}
     metavar="DIR",
     help="Read namespaces, pods, workloads, Services and nodes. Repeatable.",
 )
+@rendered_options
 @read_options
+@helm_values_option
 @click.option(
     "--flows",
     metavar="FILE",
@@ -141,7 +145,7 @@ def eval_(
     if engine == NATIVE:
         require_native()
     if not files:
-        raise click.UsageError("give policies with -f")
+        raise click.UsageError(NO_FILES)
     if is_stdin_repeated(files, clusters) or (flows == "-" and "-" in (*files, *clusters)):
         raise click.UsageError("standard input (-) can be read only once")
     with findings_as_json(form == "json"):
@@ -164,7 +168,7 @@ def read_all(
     files: tuple[str, ...], clusters: tuple[str, ...], options: ReadOptions
 ) -> tuple[PolicySet, Universe]:
     """Policies and universe; skipped objects are reported on standard error."""
-    sources, of_cluster = shared_sources(files, clusters, sys.stdin.buffer)
+    sources, of_cluster = shared_sources(files, clusters, sys.stdin.buffer, options)
     reading = ClusterReading(of_cluster, options)
     given = read_policies(sources, options, reading.services, reading.known)
     cluster = reading.finish(given.policies, given.found)

@@ -14,6 +14,7 @@ from policyc.compiler.cli.help import command
 from policyc.compiler.cli.inputs import inputs_of, read_options, show_read
 from policyc.compiler.cli.json_findings import findings_as_json
 from policyc.compiler.cli.output_file import write_whole
+from policyc.compiler.cli.rendered_options import helm_values_option, rendered_options
 from policyc.compiler.cli.stopped import stopped_by_signals
 from policyc.compiler.driver.codes import CANNOT_WRITE, NO_FLOWS_TO_FUZZ
 from policyc.compiler.frontend.read_options import ReadOptions
@@ -54,7 +55,9 @@ USUAL_SECONDS = 60.0
     metavar="PATH",
     help="Read the namespaces, pods and nodes of these policies. Repeatable. [default: random ones]",
 )
+@rendered_options
 @read_options
+@helm_values_option
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0, min_open=True),

@@ -8,8 +8,9 @@ import click
 
 SECTIONS = {
     "Input": (
-        "--file", "--cluster", "--cluster-old", "--cluster-new", "--flows", "--scenarios", "--intents",
-        "--endpoints", "--config", "--namespace", "--kube-version", "--channel", "--profile",
+        "--file", "--kustomize", "--helm", "--helm-values", "--cluster", "--cluster-old",
+        "--cluster-new", "--flows", "--scenarios", "--intents", "--endpoints", "--config",
+        "--namespace", "--kube-version", "--channel", "--profile",
         "--allow-unknown-kinds", "--unsupported", "--allow-empty",
     ),
     "Query": (

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from policyc.backends.report.text import print_findings
+from policyc.compiler.cli.rendered_options import helm_values_option, rendered_options
 from policyc.compiler.cli.settings import config_option, need, with_settings
 from policyc.compiler.cli.stderr_notes import say
 from policyc.compiler.driver.compile.inputs import Inputs
 from policyc.compiler.driver.settings.find import CONFIG_FILE
 from policyc.compiler.frontend.lowered import Channel, Profile, Unsupported
+from policyc.compiler.frontend.named_sources import shared_sources
 from policyc.compiler.frontend.read_options import DEFAULT_KUBE_VERSION, ReadOptions
-from policyc.compiler.frontend.yaml.sources import Source, is_stdin_repeated, shared_sources
+from policyc.compiler.frontend.yaml.sources import Source, is_stdin_repeated
 from policyc.ir.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
@@ -32,16 +34,16 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def input_options(command: Command) -> Command:
-    """Add -f and --cluster to a command, and the options of `read_options`."""
+def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add -f and --cluster to a command, and the options of `read_options` and `rendered_options`."""
     files = click.option(
         "-f",
         "--file",
         "files",
         multiple=True,
         metavar="PATH",
-        help="Read policies from a file, a directory, or - (standard input). Repeatable. "
-        f"[required, or `paths` of {CONFIG_FILE}]",
+        help="Read policies from a file, a directory, - (standard input), kustomize:DIR or helm:CHART. "
+        f"Repeatable. [required, or --kustomize, --helm, or `paths` of {CONFIG_FILE}]",
     )
     cluster = click.option(
         "--cluster",
@@ -49,7 +51,8 @@ def input_options(command: Command) -> Command:
         metavar="PATH",
         help="Read namespaces, pods, workloads, Services and nodes. Repeatable.",
     )
-    return files(cluster(_with_read_options(command, ("files", "intents"))))
+    with_values = helm_values_option(command)
+    return files(cluster(rendered_options(_with_read_options(with_values, ("files", "intents")))))
 
 
 def read_options(command: Command) -> Command:
@@ -138,12 +141,12 @@ _READ_OPTIONS = (
 
 
 def sources_given(
-    files: tuple[str, ...], cluster: tuple[str, ...]
+    files: tuple[str, ...], cluster: tuple[str, ...], options: ReadOptions
 ) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
     """The sources that -f and --cluster name."""
     if is_stdin_repeated(files, cluster):
         raise click.UsageError("standard input (-) can be read only once")
-    return shared_sources(files, cluster, sys.stdin.buffer)
+    return shared_sources(files, cluster, sys.stdin.buffer, options)
 
 
 def not_empty(options: ReadOptions) -> ReadOptions:
@@ -153,7 +156,7 @@ def not_empty(options: ReadOptions) -> ReadOptions:
 
 def inputs_of(files: tuple[str, ...], cluster: tuple[str, ...], options: ReadOptions) -> Inputs:
     """The inputs that the options above name."""
-    policies, around = sources_given(files, cluster)
+    policies, around = sources_given(files, cluster, options)
     return Inputs(policies, around, options)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from policyc.compiler.cli.rendered_options import NO_FILES
 from policyc.compiler.cli.stderr_notes import say
 from policyc.compiler.driver.settings.find import CONFIG_FILE, nearest_config
 from policyc.compiler.frontend.read_options import ReadOptions
@@ -69,17 +70,22 @@ def _completed(
     missing = {
         name: value
         for name, value in values.items()
-        if value and name in given and not _is_given(context, name)
+        if value and name in given and not _is_given(context, name, given)
     }
     return given | missing
 
 
-def _is_given(context: click.Context, name: str) -> bool:
+def _is_given(context: click.Context, name: str, given: dict[str, Any]) -> bool:
+    """Whether the command line sets a parameter. --kustomize and --helm add to the files of -f."""
+    if name == "files" and given[name]:
+        return True
     return context.get_parameter_source(name) is not ParameterSource.DEFAULT
 
 
 def need(name: str, given: dict[str, Any]) -> None:
-    """Click's error about a missing option, if neither command line nor configuration set it."""
+    """The usage error about a missing option, if neither command line nor configuration set it."""
+    if name == "files" and not given.get(name, True):
+        raise click.UsageError(NO_FILES)
     if name in given and not given[name]:
         context = click.get_current_context()
         option = next(each for each in context.command.params if each.name == name)

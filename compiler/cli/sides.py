@@ -21,8 +21,9 @@ from policyc.compiler.frontend.read import ReadOptions
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 SIDES = (
-    "A side is a directory, a file, - (standard input), a bundle, or git:REV[:PATH] (files of a "
-    "commit). PATH is relative to the root of the repository, ./PATH to the working directory. "
+    "A side is a directory, a file, - (standard input), a bundle, kustomize:DIR, helm:CHART, or "
+    "git:REV[:PATH] (files of a commit). kustomize:git:REV[:DIR] and helm:git:REV[:CHART] render files "
+    "of a commit. PATH is relative to the root of the repository, ./PATH to the working directory. "
     "[default PATH: the path of the other side]"
 )
 

@@ -29,8 +29,9 @@ from policyc.compiler.driver.prove.verify import (
     verify,
 )
 from policyc.compiler.driver.settings.find import CONFIG_FILE
+from policyc.compiler.frontend.named_sources import named_sources
 from policyc.compiler.frontend.read import ReadOptions
-from policyc.compiler.frontend.yaml.sources import is_stdin_repeated, sources_of
+from policyc.compiler.frontend.yaml.sources import is_stdin_repeated
 from policyc.ir.peers import Network
 from policyc.ir.results.verify import VerifyResult
 from policyc.verifier.intents.intents import Asking
@@ -80,7 +81,8 @@ def verify_(
     how = VerifyOptions(is_symbolic(universe, cluster), pod_networks, asking)
     progress = progress_on_stderr()
     given = read_to_verify(
-        inputs_of(files, cluster, not_empty(options)), sources_of(intents, sys.stdin.buffer)
+        inputs_of(files, cluster, not_empty(options)),
+        named_sources(intents, sys.stdin.buffer, options),
     )
     result = verify(given, how, progress)
     show_read(given.read, (*given.read.findings, *given.intents.findings))

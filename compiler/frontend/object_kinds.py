@@ -196,7 +196,7 @@ def _hint(group: str, kind: str) -> str:
     """The nearest known kind."""
     versions = sorted(v for v, known in ROLES if known == kind and not v.startswith("crd."))
     if kind == "Kustomization":
-        return "build it first: kustomize build DIR | policyc ... -f -"
+        return "build it: --kustomize DIR, or kustomize build DIR | policyc ... -f -"
     if versions:
         return f"{kind} is read from {' and '.join(versions)}"
     in_group = {

@@ -26,7 +26,8 @@ class ReadOptions:
     """The options of reading: the namespace of objects without one, the server version for strictness.
 
     Without `allow_empty`, input that has no policy at all is an error. `profile` None: the one that the
-    kinds present require. `selection` chooses among the files of directories.
+    kinds present require. `selection` chooses among the files of directories. `helm_values` are files of
+    values for charts that are rendered.
     """
 
     default_namespace: str = "default"
@@ -37,6 +38,7 @@ class ReadOptions:
     profile: Profile | None = None
     unsupported: Unsupported = Unsupported.ERROR
     selection: Selection = ALL_FILES
+    helm_values: tuple[str, ...] = ()
 
     @property
     def server(self) -> tuple[int, int]:

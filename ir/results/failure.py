@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from policyc.ir.diagnostics import Diagnostic
-from policyc.ir.errors import HostError, InputError, InternalError
+from policyc.ir.errors import CodedHostError, HostError, InputError, InternalError
 
 
 class FailureKind(Enum):
@@ -21,7 +21,10 @@ class FailureKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error that stopped a command. `findings` are those of wrong input, with their places."""
+    """An error that stopped a command.
+
+    `findings` are those of wrong input, or the one that has the code of a host failure.
+    """
 
     kind: FailureKind
     message: str
@@ -37,6 +40,8 @@ class Failure:
                 return Failure(
                     FailureKind.INPUT, str(error), error.exit_code, findings=error.findings
                 )
+            case CodedHostError(findings=findings):
+                return Failure(FailureKind.HOST, str(error), error.exit_code, error.hint, findings)
             case HostError():
                 return Failure(FailureKind.HOST, str(error), error.exit_code, error.hint)
             case InternalError():

@@ -151,7 +151,7 @@ def test_an_error_writes_nothing_and_shows_every_place(tmp_path: Path) -> None:
 @pytest.mark.parametrize("arguments", [
     ("compile",),
     ("compile", "-f", "x"),
-    ("compile", "-f", "-", "--cluster", "-", "-o", "x"),
+    ("compile", "-f", "-", "--cluster", "-", "--cluster", "-", "-o", "x"),
     ("compile", "-f", "x", "-o", "b", "--emit", "nothing"),
     ("nothing",),
 ])  # fmt: skip

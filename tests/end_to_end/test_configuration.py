@@ -178,7 +178,7 @@ def test_no_configuration_is_used_on_request(policyc: Run) -> None:
 def test_without_paths_a_command_asks_for_files(policyc: Run, here: Path) -> None:
     (here / ".policyc.yaml").write_text("exclude: []\n")
     code, _, err = policyc("check")
-    assert code == 2 and "Missing option '-f'" in err
+    assert code == 2 and "give policies with -f" in err
 
 
 def test_fail_on_is_set_by_command(policyc: Run, here: Path) -> None:
@@ -279,3 +279,17 @@ def test_init_quotes_odd_names(policyc: Run, here: Path, name: str) -> None:
     found = yaml.safe_load((here / ".policyc.yaml").read_text())
     assert set(found["paths"]) == {"copies", name}
     assert policyc("check")[2].count("PC0308") == 2, "all three copies are read"
+
+
+def test_paths_may_name_a_kustomization(
+    policyc: Run, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = here.parent / "tools"
+    write(tools, {"kustomize": '#!/bin/sh\ntest "$1" = build && cat "$2"/../policies/db.yaml\n'})
+    (tools / "kustomize").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
+    write(here, {"overlay/kustomization.yaml": "namespace: shop\n"})
+    (here / ".policyc.yaml").write_text("paths: ['kustomize:overlay']\n")
+    assert read_by(policyc)[0] == "shop/db"
+    monkeypatch.chdir(here / "copies")
+    assert read_by(policyc)[0] == "shop/db"

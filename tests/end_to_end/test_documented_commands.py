@@ -2,6 +2,7 @@
 """The commands of the documents: each is one that policyc knows, and what needs no node runs."""
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -96,6 +97,14 @@ spec:
   intents: |
     never tcp/5432 from ns.env == "dev" to pod.app == "db"
 """
+OVERLAY = """\
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: overlay, namespace: overlay}
+spec: {podSelector: {}, policyTypes: [Ingress]}
+"""
+KUSTOMIZE = '#!/bin/sh\n[ "$1" = build ] && exec /bin/cat "$2/overlay.yaml"\n'
+"""Stands for kustomize: it prints the only file of the overlay."""
 
 
 def drop(path: Path) -> None:
@@ -123,10 +132,12 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     calico = policyc_here("convert", "-f", "policies", "--to", "calico", cwd=folder)
     (folder / "calico" / "policies.yaml").write_text(calico.stdout)
     (folder / ".policyc.yaml").write_text("{}\n")
+    (folder / "overlays" / "prod").mkdir(parents=True)
+    (folder / "overlays" / "prod" / "overlay.yaml").write_text(OVERLAY)
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"]
     for command in (
         ["init", "-q", "-b", "main"],
-        ["add", "policies", ".policyc.yaml"],
+        ["add", "policies", ".policyc.yaml", "overlays"],
         ["commit", "-q", "-m", "policies"],
         ["update-ref", "refs/remotes/origin/main", "HEAD"],
     ):
@@ -136,9 +147,13 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_documented_commands_without_a_node_run(
-    page: Path, repository: Path, tmp_path: Path
+    page: Path, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In order: later commands of a page read output of earlier ones."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "kustomize").write_text(KUSTOMIZE)
+    (tmp_path / "bin" / "kustomize").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
     shutil.copytree(repository, tmp_path / "here")
     shutil.copytree(repository, tmp_path / "ordinary")
     for extra in ("examples", "old", "new", "calico", "cluster", "before.yaml", "after.yaml"):

@@ -20,6 +20,8 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
+from tests.wheel import built_wheel
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "diff.md"
 POLICY = """\
@@ -55,9 +57,7 @@ def extras() -> set[str]:
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A virtual environment without pip, with the wheel and the requirements of its extras."""
     folder = tmp_path_factory.mktemp("environment")
-    build = ["-m", "build", "--wheel", "--no-isolation", "-o", str(folder / "dist"), str(ROOT)]
-    subprocess.run([sys.executable, *build], check=True, capture_output=True)
-    (wheel,) = (folder / "dist").glob("policyc-*.whl")
+    wheel = built_wheel(tmp_path_factory)
     venv = folder / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
     (site,) = venv.glob("lib/python*/site-packages")

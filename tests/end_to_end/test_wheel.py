@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from policyc.compiler.cli import main
+from tests.wheel import built_wheel
 
 ROOT = Path(__file__).parents[2]
 NODE_PACKAGES = ("click", "rich", "pygments", "markdown_it", "mdurl", "pyroute2")
@@ -26,13 +27,7 @@ spec: {podSelector: {}}
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("dist")
-    subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "-o", str(out), str(ROOT)],
-        check=True,
-        capture_output=True,
-    )
-    return next(out.glob("policyc-*.whl"))
+    return built_wheel(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")

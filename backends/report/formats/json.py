@@ -168,10 +168,12 @@ def failure_json(failure: Failure, _options: ReportOptions) -> str:
     if failure.kind is FailureKind.INPUT:
         findings = [finding.to_json() for finding in failure.findings]
         return document("diagnostics/v1", diagnostics=findings)
+    codes = {"code": failure.findings[0].code} if failure.findings else {}
     return document(
         "error/v1",
         kind=failure.kind.value,
         message=failure.message,
+        **codes,
         help=failure.hint,
         exit_code=failure.exit_code,
     )

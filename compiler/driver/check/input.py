@@ -16,6 +16,11 @@ from policyc.compiler.driver.compile.compile import (
     read_inputs,
 )
 from policyc.compiler.driver.compile.inputs import Inputs
+from policyc.compiler.frontend.named_sources import (
+    is_rendered,
+    named_sources,
+    rendered_source,
+)
 from policyc.compiler.frontend.read import ClusterReading, ReadOptions
 from policyc.compiler.frontend.yaml.git_commits import (
     SCHEME,
@@ -30,7 +35,6 @@ from policyc.compiler.frontend.yaml.sources import (
     StreamSource,
     contents,
     is_stdin_repeated,
-    sources_of,
 )
 from policyc.ir.diagnostics import Report
 from policyc.ir.errors import InputError
@@ -48,22 +52,21 @@ class ToCheck:
 def read_to_check(
     files: Sequence[str], cluster: Sequence[str], options: ReadOptions, stdin: BinaryIO
 ) -> ToCheck:
-    """Directories, files, standard input and `git:REV[:PATH]`; or one bundle, which has no comments.
+    """Sources of policies, and `git:REV[:PATH]`; or one bundle, which has no comments.
 
     Raises InputError with the findings of everything that was read.
     """
     if is_stdin_repeated(files, cluster):
         finding = STDIN_TWICE.at(Span("<stdin>", 0, 0))
         raise InputError([finding.help("write one of them to a file")])
-    if STDIN in files and STDIN in cluster:
-        data = stdin.read(MAX_BYTES + 1)
-        stdin, of_cluster = io.BytesIO(data), sources_of(cluster, io.BytesIO(data))
-    else:
-        of_cluster = sources_of(cluster, stdin)
-    if len(files) == 1 and not files[0].startswith(SCHEME) and is_bundle(files[0]):
+    shared = STDIN in files and STDIN in cluster
+    data = stdin.read(MAX_BYTES + 1) if shared else b""
+    of_cluster = named_sources(cluster, io.BytesIO(data) if shared else stdin, options)
+    stdin = io.BytesIO(data) if shared else stdin
+    if len(files) == 1 and _is_path(files[0]) and is_bundle(files[0]):
         return _bundled(files[0], of_cluster, options)
     report = Report()
-    sources = [_source(each, stdin) for each in files]
+    sources = [_source(each, stdin, options) for each in files]
     found = list(contents(sources, report, selection=options.selection))
     given = tuple(StreamSource(io.BytesIO(each.data), each.name, each.is_found) for each in found)
     texts = {each.name: each.data.decode("utf-8", "replace") for each in found}
@@ -78,9 +81,16 @@ def read_to_check(
     return ToCheck(read, texts)
 
 
-def _source(argument: str, stdin: BinaryIO) -> FileSource:
+def _is_path(argument: str) -> bool:
+    return not argument.startswith(SCHEME) and not is_rendered(argument)
+
+
+def _source(argument: str, stdin: BinaryIO, options: ReadOptions) -> FileSource:
     if argument == STDIN:
         return StreamSource(stdin)
+    rendered = rendered_source(argument, options)
+    if rendered is not None:
+        return rendered
     return git_source(argument) if argument.startswith(SCHEME) else PathSource(argument)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two sides of a comparison: directories, files, standard input, bundles, or commits of git."""
+"""The two sides of a comparison, and the sources that their names stand for."""
 
 import io
 from collections.abc import Sequence
@@ -7,6 +7,10 @@ from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from policyc.compiler.driver.codes import CLUSTER_MISSING, CLUSTER_TWICE, STDIN_TWICE
+from policyc.compiler.driver.compare.rendered_sides import (
+    rendered_side,
+    takes_path_of_rendered,
+)
 from policyc.compiler.driver.compile.bundle_policies import (
     is_bundle,
     read_bundled,
@@ -17,6 +21,7 @@ from policyc.compiler.frontend.codes import NO_POLICY, NOTHING_HERE
 from policyc.compiler.frontend.found import NOTHING, Found
 from policyc.compiler.frontend.garbage_collection import collector_paused
 from policyc.compiler.frontend.lowered import Lowered
+from policyc.compiler.frontend.named_sources import is_rendered
 from policyc.compiler.frontend.read import (
     ClusterReading,
     Known,
@@ -131,11 +136,11 @@ class _Given:
     ) -> PolicyInput | None:
         """The policies of one side; its mistakes are added to `findings`."""
         try:
-            if not side.startswith(SCHEME) and side != STDIN and is_bundle(side):
+            if _is_path(side) and is_bundle(side):
                 return read_bundled(side)
             services = cluster.services if cluster else ()
             known = cluster.known if cluster else Known()
-            return read_policies([self._source(side, other)], options, services, known)
+            return read_policies([self._source(side, options, other)], options, services, known)
         except InputError as failure:
             without = {NOTHING_HERE.name}
             if self._takes_path_of(side, other):  # the other file exists, or is an error of its own
@@ -152,12 +157,15 @@ class _Given:
         if not arguments:
             return None
         try:
-            return ClusterReading([self._source(each) for each in arguments], options)
+            return ClusterReading([self._source(each, options) for each in arguments], options)
         except InputError as failure:
             findings += failure.findings
             return None
 
-    def _source(self, argument: str, other: str = "") -> Source:
+    def _source(self, argument: str, options: ReadOptions, other: str = "") -> Source:
+        rendered = rendered_side(argument, other, options)
+        if rendered is not None:
+            return rendered
         if argument == STDIN:
             return StreamSource(io.BytesIO(self._piped))
         if not argument.startswith(SCHEME):
@@ -165,17 +173,23 @@ class _Given:
         _, _, path = other.removeprefix(SCHEME).partition(":")
         if self._takes_path_of(argument, other) and other.startswith(SCHEME):
             return git_source(f"{argument}:{path}")
-        is_path = other not in ("", STDIN) and not other.startswith(SCHEME) and not is_bundle(other)
+        is_path = other != "" and _is_path(other) and not is_bundle(other)
         return git_source(argument, other if is_path else None)
 
     def _takes_path_of(self, argument: str, other: str) -> bool:
         """Whether `argument` is a commit without PATH, and `other` names a path."""
+        if is_rendered(argument) or is_rendered(other):
+            return takes_path_of_rendered(argument, other)
         if not argument.startswith(SCHEME) or ":" in argument.removeprefix(SCHEME):
             return False
         revision, _, path = other.removeprefix(SCHEME).partition(":")
         if other.startswith(SCHEME):
             return bool(revision and path)
         return other not in ("", STDIN) and not is_bundle(other)
+
+
+def _is_path(side: str) -> bool:
+    return side != STDIN and not side.startswith(SCHEME) and not is_rendered(side)
 
 
 def _without_policies(said: Sequence[Diagnostic], options: ReadOptions) -> PolicyInput:

@@ -15,6 +15,7 @@ from policyc.compiler.frontend.extended.intents import IntentText
 from policyc.compiler.frontend.read_intents import IntentInput, read_intents
 from policyc.compiler.frontend.yaml.sources import (
     PathSource,
+    RenderedSource,
     Source,
     path_name,
 )
@@ -88,6 +89,7 @@ def read_to_verify(inputs: Inputs, sources: Sequence[Source]) -> ToVerify:
 def _beside(texts: Sequence[IntentText], sources: Sequence[Source]) -> list[IntentText]:
     """The intents among policies, except those in files that are read for their intents."""
     named = [path_name(source.path) for source in sources if isinstance(source, PathSource)]
+    named += [source.name for source in sources if isinstance(source, RenderedSource)]
     return [text for text in texts if not _is_in(text.passage.text.span(0, 1).file, named)]
 
 

@@ -17,6 +17,7 @@ from policyc.compiler.driver.check.config import (
 )
 from policyc.compiler.driver.compare.fail_on import FAIL_ON as DIFF_FAIL_ON
 from policyc.compiler.driver.settings.find import CONFIG_FILE, nearest_config, repository_of
+from policyc.compiler.frontend.named_sources import is_rendered, tool_and_place
 from policyc.compiler.frontend.spelling import did_you_mean
 from policyc.compiler.frontend.yaml.codes_git import NOT_IN_COMMIT
 from policyc.compiler.frontend.yaml.documents import read_documents
@@ -92,10 +93,10 @@ def _settings(file: str, folder: Path, found: dict[str, Any]) -> Settings:
     texts: dict[str, tuple[str, ...]] = {
         name: found.get(name, ()) for name in ("paths", "exclude", "cluster", "intents")
     }
-    plain = tuple(os.path.normpath(path) for path in texts["paths"])
+    plain = tuple(os.path.normpath(path) for path in texts["paths"] if not is_rendered(path))
 
     def here(paths: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(os.path.relpath(home / path, folder) for path in paths)
+        return tuple(_here(path, home, folder) for path in paths)
 
     selection = Selection(file, os.path.realpath(home), prefix, plain, texts["exclude"])
     fail_on: dict[str, str] = {
@@ -111,6 +112,13 @@ def _settings(file: str, folder: Path, found: dict[str, Any]) -> Settings:
         selection if selection else ALL_FILES,
         CheckConfig(found.get("severities", {}), file),
     )
+
+
+def _here(path: str, home: Path, folder: Path) -> str:
+    """A path of the file in terms of the working directory; `kustomize:` and `helm:` stay."""
+    tool, place = tool_and_place(path)
+    found = os.path.relpath(home / place, folder)
+    return found if tool is None else f"{tool.value}:{found}"
 
 
 def _home(file: str, folder: Path) -> tuple[Path, str]:
@@ -219,7 +227,7 @@ class _Reader:
 
 
 def _path_fault(path: str) -> str:
-    plain = os.path.normpath(path)
+    plain = os.path.normpath(tool_and_place(path)[1])
     if plain.startswith(("/", "..")):
         return "paths are inside the directory of the file, and relative to it"
     return ""

@@ -156,12 +156,16 @@ def say_passed_over(found: Iterable[Skipped], report: Report) -> None:
     if templates := of_kind.get(Found.TEMPLATE):
         files = _counted(templates, "file")
         finding = codes.TEMPLATES_PASSED_OVER.at(_folder(templates), files=files)
-        report.add(finding.help("render it first: helm template CHART | policyc ... -f -"))
+        report.add(
+            finding.help("render it: --helm CHART, or helm template CHART | policyc ... -f -")
+        )
     if built := of_kind.get(Found.KUSTOMIZATION):
         fields = ", ".join(sorted({field for each in built for field in each.fields}))
         files = _counted(built, "kustomization")
         finding = codes.NOT_BUILT.at(_folder(built), files=files, fields=fields)
-        report.add(finding.help("build it first: kustomize build DIR | policyc ... -f -"))
+        report.add(
+            finding.help("build it: --kustomize DIR, or kustomize build DIR | policyc ... -f -")
+        )
 
 
 def _counted(files: Sized, noun: str) -> str:

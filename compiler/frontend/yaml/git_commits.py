@@ -10,7 +10,7 @@ import os
 import posixpath
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
@@ -100,7 +100,36 @@ def git_files(
         looked_for = ", ".join(f"*{suffix}" for suffix in suffixes)
         where = Span(source.name, 0, 0)
         report.add(codes.NOTHING_HERE.at(where, looked_for=looked_for, name=source.name))
-    yield from _texts(source, wanted, report, max_bytes)
+    for blob, data in _blobs(source, wanted, report, max_bytes):
+        if data.startswith(_LFS):
+            where = Span(_name(source, blob), 0, 0)
+            finding = codes_git.LFS_POINTER.at(where, name=_printable(blob.path))
+            report.add(finding.help("compare with a checkout in which `git lfs pull` was run"))
+        else:
+            yield _name(source, blob), data
+
+
+def whole_commit(
+    source: GitSource, report: Report, max_bytes: int
+) -> Iterator[tuple[str, bool, bytes]]:
+    """Everything in the commit of a source: paths from the root, whether it is a link, and the bytes.
+
+    The bytes of a link are its target. Submodules are not in it. A source that does not exist is an
+    error.
+    """
+    commit = _commit(source, report)
+    if commit is None or _listed(source, commit, report) is None:
+        return
+    entries = _entries(replace(source, path=""), report, commit, is_deep=True)
+    files = [each for each in entries or () if each.mode != _SUBMODULE]
+    for blob, data in _blobs(source, files, report, max_bytes):
+        yield blob.path, blob.mode == _LINK, data
+
+
+def work_tree_of(repository: str) -> str | None:
+    """The root of the work tree that a directory is in; None if it is in none."""
+    found = _git(repository, "rev-parse", "--show-toplevel")
+    return None if found.returncode else os.path.realpath(os.fsdecode(found.stdout.rstrip(b"\n")))
 
 
 def _commit(source: GitSource, report: Report) -> str | None:
@@ -248,9 +277,9 @@ def _target(source: GitSource, link: _Blob) -> str:
     return found.stdout.decode("utf-8", "surrogateescape")
 
 
-def _texts(
+def _blobs(
     source: GitSource, blobs: list[_Blob], report: Report, max_bytes: int
-) -> Iterator[tuple[str, bytes]]:
+) -> Iterator[tuple[_Blob, bytes]]:
     """The bytes of the files, from one process."""
     if not blobs:
         return
@@ -268,15 +297,13 @@ def _texts(
             batch.stdin.write(blob.oid + b"\n")
             batch.stdin.flush()
             name = _name(source, blob)
-            data = _one_blob(batch.stdout, name, blob, report, max_bytes)
+            data = _one_blob(batch.stdout, name, report, max_bytes)
             if data is not None:
-                yield name, data
+                yield blob, data
         batch.stdin.close()
 
 
-def _one_blob(
-    stream: IO[bytes], name: str, blob: _Blob, report: Report, max_bytes: int
-) -> bytes | None:
+def _one_blob(stream: IO[bytes], name: str, report: Report, max_bytes: int) -> bytes | None:
     """The answer of `cat-file --batch`: a line with the size, the bytes, a line end."""
     head = stream.readline().split()
     span = Span(name, 0, 0)
@@ -294,10 +321,6 @@ def _one_blob(
         return None
     data = stream.read(size)
     stream.read(1)
-    if data.startswith(_LFS):
-        finding = codes_git.LFS_POINTER.at(span, name=_printable(blob.path))
-        report.add(finding.help("compare with a checkout in which `git lfs pull` was run"))
-        return None
     return data
 
 

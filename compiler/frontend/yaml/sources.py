@@ -2,18 +2,18 @@
 """Sources of input: files, directories, standard input, and objects in memory.
 
 Only this module of the front end touches files, together with `sources_folder` for directories.
-`sources_git` reads the files of a commit, and is imported on first use.
+`git_commits` reads the files of a commit and `rendering` runs a tool; both are imported on first use.
 
 A path that the user names may be a link, a FIFO or a device. Inside a directory only regular files are
 read, because its author may be untrusted.
 """
 
 import hashlib
-import io
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
+from enum import Enum
 from pathlib import Path
 from typing import BinaryIO
 
@@ -90,7 +90,42 @@ class GitSource:
         return f"{self.commit_name}{self.path}"
 
 
-FileSource = PathSource | StreamSource | GitSource
+class Tool(Enum):
+    """A tool that renders manifests; its value is the scheme of the sources it renders."""
+
+    KUSTOMIZE = "kustomize"
+    HELM = "helm"
+
+
+@dataclass(frozen=True, slots=True)
+class ChartOptions:
+    """The options of `helm template`: the namespace of the release, and files of values."""
+
+    namespace: str = "default"
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedSource:
+    """The output of a tool for a kustomization or chart: `place` in the work tree, or in a commit."""
+
+    tool: Tool
+    place: str
+    chart: ChartOptions = ChartOptions()
+    commit: GitSource | None = None
+
+    @property
+    def shown(self) -> str:
+        """The place as findings show it: a path, or `git:REV:PATH`."""
+        return self.commit.name if self.commit else path_name(self.place)
+
+    @property
+    def name(self) -> str:
+        """Its name in findings, which is not the name of a file."""
+        return f"<{self.tool.value} {self.shown}>"
+
+
+FileSource = PathSource | StreamSource | GitSource | RenderedSource
 Source = FileSource | ObjectsSource
 
 
@@ -123,16 +158,6 @@ class Content:
 def sources_of(arguments: Iterable[str], stdin: BinaryIO) -> tuple[Source, ...]:
     """The sources that arguments of `-f` name; `-` is standard input."""
     return tuple(StreamSource(stdin) if a == STDIN else PathSource(a) for a in arguments)
-
-
-def shared_sources(
-    policies: Sequence[str], cluster: Sequence[str], stdin: BinaryIO
-) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
-    """The sources of -f and of --cluster; `-` in both is one reading of standard input for both."""
-    if STDIN not in policies or STDIN not in cluster:
-        return sources_of(policies, stdin), sources_of(cluster, stdin)
-    data = stdin.read(MAX_BYTES + 1)
-    return sources_of(policies, io.BytesIO(data)), sources_of(cluster, io.BytesIO(data))
 
 
 def is_stdin_repeated(*groups: Sequence[str]) -> bool:
@@ -172,6 +197,14 @@ def contents(
                     choice = choose(path) if content.is_found else Choice.READ
                     if left.keeps(choice, content.name, content.data):
                         yield content
+            case RenderedSource():
+                from policyc.compiler.frontend.yaml.rendering import rendered
+
+                if source.name not in seen:
+                    seen.add(source.name)
+                    output = rendered(source, report, MAX_BYTES)
+                    if output is not None:
+                        yield Content(source.name, output)
             case PathSource(path):
                 is_inside = Path(path).is_dir()
                 choose = selection.in_folder(path) if selection and is_inside else read_all

@@ -199,7 +199,7 @@ def test_bad_input_is_an_error_at_its_place(
 def test_errors_of_all_files_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "b.yaml").write_text(HEAD + "spec: {ingress: [{ports: [{port: 0}]}]}\n")
     (tmp_path / "a").mkdir()
-    (tmp_path / "a/x.yml").write_text("a: [\n")
+    (tmp_path / "a/x.yml").write_text("kind: [\n")
     (tmp_path / "a/y.json").write_text('{"kind": 3}')
     (tmp_path / "notes.txt").write_text("not read: [")
     assert evaluate(tmp_path) == 2

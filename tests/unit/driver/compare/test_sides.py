@@ -171,7 +171,7 @@ def test_a_policy_in_the_cluster_must_belong_to_a_side(pull_request: Path) -> No
 
 def test_options_that_do_not_go_together() -> None:
     assert failed("-", "-") == {"PC0906"}
-    assert failed("-", "a", cluster=("-",)) == {"PC0906"}
+    assert failed("-", "a", cluster=("-", "-")) == {"PC0906"}
     assert failed("a", "b", cluster=("c",), cluster_new=("d",)) == {"PC0907"}
     assert failed("a", "b", cluster_new=("d",)) == {"PC0908"}
 

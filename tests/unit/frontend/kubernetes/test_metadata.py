@@ -51,5 +51,15 @@ def test_status_is_a_field_of_older_servers_only(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ask(tmp_path, "", "status: {}\n", "--kube-version", "1.27") == 0
-    assert ask(tmp_path, "", "status: {}\n", "--kube-version", "1.28") == 2
+    assert ask(tmp_path, "", "status: {conditions: []}\n", "--kube-version", "1.27") == 0
+    assert "status" not in capsys.readouterr().err
+    assert ask(tmp_path, "", "status: {conditions: []}\n", "--kube-version", "1.28") == 2
     assert 'unknown field "status"' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("status", ["{}", "null", ""])
+def test_an_empty_status_is_a_note(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], status: str
+) -> None:
+    assert ask(tmp_path, "", f"status: {status}\n", "--kube-version", "1.28") == 0
+    assert "note[PC0205]" in capsys.readouterr().err
