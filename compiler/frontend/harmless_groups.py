@@ -29,7 +29,7 @@ psmdb.percona.com pxc.percona.com minio.min.io rabbitmq.com
 kyverno.io wgpolicyk8s.io templates.gatekeeper.sh config.gatekeeper.sh constraints.gatekeeper.sh
 kubevirt.io cdi.kubevirt.io apps.kruise.io jobset.x-k8s.io leaderworkerset.x-k8s.io
 kueue.x-k8s.io batch.volcano.sh scheduling.volcano.sh ray.io kubeflow.org nfd.k8s-sigs.io
-nvidia.com cluster.x-k8s.io operators.coreos.com
+nvidia.com cluster.x-k8s.io operators.coreos.com operator.tigera.io
 admissionregistration.k8s.io apiextensions.k8s.io apiregistration.k8s.io authentication.k8s.io
 authorization.k8s.io autoscaling certificates.k8s.io coordination.k8s.io events.k8s.io
 flowcontrol.apiserver.k8s.io metrics.k8s.io node.k8s.io policy rbac.authorization.k8s.io

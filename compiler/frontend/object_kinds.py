@@ -73,6 +73,13 @@ _CALICO_PASSED_OVER = (
 )
 """Not Profile and FelixConfiguration: these affect verdicts."""
 
+_CILIUM_PASSED_OVER = (
+    "CiliumBGPAdvertisement CiliumBGPClusterConfig CiliumBGPNodeConfig CiliumBGPNodeConfigOverride "
+    "CiliumBGPPeerConfig CiliumBGPPeeringPolicy CiliumGatewayClassConfig CiliumL2AnnouncementPolicy "
+    "CiliumLoadBalancerIPPool CiliumNodeConfig"
+)
+"""Addresses, their announcement, and settings of nodes: in v2, v2alpha1 or both."""
+
 _PASSED_OVER = {
     **dict.fromkeys(CALICO_VERSIONS, _CALICO_PASSED_OVER),
     "v1": "Binding ComponentStatus ConfigMap Endpoints Event LimitRange PersistentVolume "
@@ -85,8 +92,8 @@ _PASSED_OVER = {
     "autoscaling/v1": "HorizontalPodAutoscaler",
     "autoscaling/v2": "HorizontalPodAutoscaler",
     "certificates.k8s.io/v1": "CertificateSigningRequest",
-    "cilium.io/v2": "CiliumEndpoint CiliumIdentity CiliumNode",
-    "cilium.io/v2alpha1": "CiliumEndpointSlice CiliumPodIPPool",
+    "cilium.io/v2": f"CiliumEndpoint CiliumIdentity CiliumNode {_CILIUM_PASSED_OVER}",
+    "cilium.io/v2alpha1": f"CiliumEndpointSlice CiliumPodIPPool {_CILIUM_PASSED_OVER}",
     "coordination.k8s.io/v1": "Lease",
     "events.k8s.io/v1": "Event",
     "flowcontrol.apiserver.k8s.io/v1": "FlowSchema PriorityLevelConfiguration",

@@ -280,6 +280,8 @@ def test_a_policy_kind_cannot_be_allowed(tmp_path: Path, kind: str) -> None:
         ("monitoring.coreos.com/v1", "ServiceMonitor"),
         ("source.toolkit.fluxcd.io/v1", "GitRepository"),
         ("s3.aws.upbound.io/v1beta1", "Bucket"),
+        ("cilium.io/v2", "CiliumLoadBalancerIPPool"),
+        ("cilium.io/v2alpha1", "CiliumL2AnnouncementPolicy"),
     ],
 )
 def test_objects_of_harmless_groups_need_no_option(
