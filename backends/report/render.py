@@ -22,7 +22,9 @@ _FIRST = ("text", "json")
 
 def render(result: object, form: str, options: ReportOptions = PLAIN) -> str:
     """The result as a whole document, its last line ended; KeyError where `has_format` is false."""
-    document = without_commands(_renderers()[form, type(result)](result, options))
+    document = _renderers()[form, type(result)](result, options)
+    if form not in _writing_commands():
+        document = without_commands(document)
     return document if document.endswith("\n") or not document else document + "\n"
 
 
@@ -38,13 +40,24 @@ def formats_of(result_type: type) -> list[str]:
 
 
 @cache
+def _writing_commands() -> frozenset[str]:
+    """The formats whose documents are commands of a log, with `WRITES_COMMANDS` in their module."""
+    modules = map(importlib.import_module, _names())
+    return frozenset(each.FORMAT for each in modules if getattr(each, "WRITES_COMMANDS", False))
+
+
+def _names() -> list[str]:
+    return [info.name for info in pkgutil.iter_modules(formats.__path__, f"{formats.__name__}.")]
+
+
+@cache
 def _renderers() -> Mapping[tuple[str, type], Renderer]:
     found: dict[tuple[str, type], Renderer] = {}
-    for info in pkgutil.iter_modules(formats.__path__, f"{formats.__name__}."):
-        module = importlib.import_module(info.name)
+    for name in _names():
+        module = importlib.import_module(name)
         for shown, renderer in module.RENDERERS.items():
             key = (module.FORMAT, shown)
             if key in found:
-                raise InternalError(f"{info.name} shows {shown.__name__} a second time")
+                raise InternalError(f"{name} shows {shown.__name__} a second time")
             found[key] = renderer
     return found

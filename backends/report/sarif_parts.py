@@ -26,12 +26,16 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class SarifRule:
-    """A kind of result: its id, a sentence, help, and its default level."""
+    """A kind of result: its id, a sentence, help, and its default level.
+
+    `security` is a score from 0 to 10 by which code scanning blocks a change; empty: no security result.
+    """
 
     id: str
     title: str
     help: str
     level: str
+    security: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +99,16 @@ def _shown(value: Any) -> Any:
 
 
 def _rule(rule: SarifRule) -> Json:
-    return {
+    shown: Json = {
         "id": rule.id,
         "shortDescription": {"text": rule.title},
         "fullDescription": {"text": rule.title},
         "help": {"text": rule.help or rule.title},
         "defaultConfiguration": {"level": rule.level},
     }
+    if rule.security:
+        shown["properties"] = {"tags": ["security"], "security-severity": rule.security}
+    return shown
 
 
 def result(made: SarifResult, rules: Sequence[SarifRule], options: ReportOptions) -> Json:

@@ -15,6 +15,7 @@ from policyc.ir.results.diff import (
     RegionCount,
     left_out,
 )
+from policyc.ir.results.objects import ObjectChanges
 from policyc.ir.results.opaque import words_of
 from policyc.ir.results.verify import IntentStatus, VerifyResult
 
@@ -76,6 +77,32 @@ def opaque_notes(parts: Sequence[OpaquePart]) -> list[str]:
     ]
     more = len(parts) - len(notes)
     return [*notes, f"{counted(more, 'more rule')} that policyc does not decide"] if more else notes
+
+
+def objects_words(changes: ObjectChanges) -> str:
+    """The number of policies that changed: `7 policies removed, 1 added`; empty if none did."""
+    return ", ".join(
+        f"{counted(number, 'policy', 'policies') if at == 0 else number} {what}"
+        for at, (what, number) in enumerate(changes.counts)
+    )
+
+
+def object_lines(changes: ObjectChanges, limit: int | None) -> list[str]:
+    """The changed policies, a line each: `removed team-20/api`; the last line counts the rest."""
+    lines = [f"removed {policy.title} ({policy.origin.span})" for policy in changes.removed]
+    lines += [f"added {policy.title} ({policy.origin.span})" for policy in changes.added]
+    for what, pairs in (("changed", changes.changed), ("reordered", changes.reordered)):
+        lines += [f"{what} {after.title} ({after.origin.span})" for _, after in pairs]
+    for before, after in changes.renamed:
+        lines.append(f"renamed {before.title} to {after.title} ({after.origin.span})")
+    return clipped_lines(lines, limit, "policy", "policies")
+
+
+def clipped_lines(lines: Sequence[str], limit: int | None, one: str, many: str) -> list[str]:
+    """The first lines, and one that counts the rest; None: all of them."""
+    if limit is None or len(lines) <= limit:
+        return list(lines)
+    return [*lines[:limit], f"and {counted(len(lines) - limit, f'more {one}', f'more {many}')}"]
 
 
 def config_notes(config: ConfigUsed | None) -> list[str]:

@@ -8,6 +8,7 @@ from enum import Enum
 
 from policyc.ir.policy import Direction
 from policyc.ir.results.common import Evidence, OpaquePart, Place, UniverseUsed, Witness
+from policyc.ir.results.objects import NO_CHANGES, ObjectChanges
 
 
 class DiffOutcome(Enum):
@@ -113,7 +114,8 @@ class DiffResult:
 
     `differences` are the regions shown, `counts` count all that were found. `before` and `after` are the
     user's names of the two sides. `notes` are further sentences (workloads that changed, policies that
-    select nothing). `undecided` is the reason if the outcome is UNDECIDED.
+    select nothing). `undecided` is the reason if the outcome is UNDECIDED. `objects` are the changed
+    policies.
     """
 
     outcome: DiffOutcome
@@ -128,6 +130,7 @@ class DiffResult:
     possible: tuple[Difference, ...] = ()
     possible_counts: Counts = NONE_FOUND
     opaque: tuple[OpaquePart, ...] = ()
+    objects: ObjectChanges = NO_CHANGES
 
     @property
     def omitted(self) -> Counts:

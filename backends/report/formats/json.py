@@ -4,11 +4,13 @@
 from policyc.backends.report.flows import flow_json
 from policyc.backends.report.options import ReportOptions
 from policyc.backends.report.verdicts import span_json, verdict_json
+from policyc.ir.policy import Policy
 from policyc.ir.printable import json_text
 from policyc.ir.results.check import CheckResult, ConfigUsed
 from policyc.ir.results.common import Evidence, Finding, OpaquePart, Place, UniverseUsed, Witness
 from policyc.ir.results.diff import Counts, Difference, DiffResult, n_regions
 from policyc.ir.results.failure import Failure, FailureKind
+from policyc.ir.results.objects import ObjectChanges
 from policyc.ir.results.verify import IntentAnswer, VerifyResult
 
 FORMAT = "json"
@@ -27,6 +29,7 @@ def diff_json(result: DiffResult, _options: ReportOptions) -> str:
         **({"undecided": result.undecided} if result.undecided else {}),
         before=result.before,
         after=result.after,
+        objects=objects_json(result.objects),
         universe=universe_json(result.universe),
         evidence=evidence_json(result.evidence),
         differences=[difference_json(difference) for difference in result.differences],
@@ -35,6 +38,25 @@ def diff_json(result: DiffResult, _options: ReportOptions) -> str:
         **_possible_json(result),
         notes=list(result.notes),
     )
+
+
+def objects_json(changes: ObjectChanges) -> dict[str, object]:
+    """The changed policies by what happened, and the sentences of the summary."""
+    return {
+        "summary": list(changes.summary),
+        "added": [_policy(policy) for policy in changes.added],
+        "removed": [_policy(policy) for policy in changes.removed],
+        "changed": [_policy(after) for _, after in changes.changed],
+        "renamed": [
+            {**_policy(after), "from": before.qualified_name} for before, after in changes.renamed
+        ],
+        "reordered": [_policy(after) for _, after in changes.reordered],
+    }
+
+
+def _policy(policy: Policy) -> dict[str, object]:
+    names = {"kind": policy.kind, "namespace": policy.namespace, "name": policy.name}
+    return {**names, **span_json(policy.origin.span)}
 
 
 def _possible_json(result: DiffResult) -> dict[str, object]:

@@ -16,10 +16,13 @@ from policyc.backends.report.words import (
     DID,
     MAY_BE,
     check_headline,
+    clipped_lines,
     config_notes,
     diff_headline,
     evidence_words,
     left_out_words,
+    object_lines,
+    objects_words,
     opaque_notes,
     verify_headline,
 )
@@ -29,11 +32,14 @@ from policyc.ir.results.check import CheckResult, Suppressed
 from policyc.ir.results.common import Evidence, Finding, Place, UniverseUsed, Witness
 from policyc.ir.results.diff import Difference, DifferenceKind, DiffOutcome, DiffResult
 from policyc.ir.results.failure import Failure
+from policyc.ir.results.objects import ObjectChanges
 from policyc.ir.results.turns import in_turns
 from policyc.ir.results.verify import IntentAnswer, IntentStatus, VerifyResult
 
 FORMAT = "markdown"
 
+MOST_OBJECTS = 10
+"""The number of namespaces and of policies that a comment shows."""
 MAX_BYTES = 64_900
 """Below the 65,000 characters of a comment, counted in bytes of UTF-8, which are never fewer."""
 
@@ -123,8 +129,22 @@ def diff_markdown(result: DiffResult, _options: ReportOptions) -> str:
     title = f"{sign} policyc diff: {result.outcome.value}"
     foot = _foot(result.universe, result.evidence)
     columns = "| # | what | from | to | services |"
-    notes = [*_omitted(result), *_notes((*result.notes, *opaque_notes(result.opaque)))]
+    more = _notes((*result.notes, *opaque_notes(result.opaque)))
+    notes = [*_objects(result.objects), *_omitted(result), *more]
     return _comment(title, headline, notes, columns, items, foot)
+
+
+def _objects(changes: ObjectChanges) -> list[str]:
+    """The changed policies: how many, what that means, and which."""
+    if not changes:
+        return []
+    meant = clipped_lines(changes.summary, MOST_OBJECTS, "namespace", "namespaces")
+    lines = object_lines(changes, MOST_OBJECTS)
+    return [
+        f"**{objects_words(changes)}**",
+        *(escaped(line) for line in meant),
+        f"policies: {', '.join(code(line) for line in lines)}",
+    ]
 
 
 def _omitted(result: DiffResult) -> list[str]:

@@ -47,7 +47,8 @@ _DIFF_RULES = {
         "A change allows traffic that was denied",
         "The region of flows is denied by the old policies and allowed by the new ones. Check the "
         "rule that allows it now, and narrow it if this is not intended.",
-        "warning",
+        "error",
+        "7.5",
     ),
     DifferenceKind.NARROWED: SarifRule(
         "traffic-closed",
@@ -76,6 +77,7 @@ _INTENT_RULES = {
         "An intent does not hold",
         "A flow breaks the intent. Check the rules that decide it, or correct the intent.",
         "error",
+        "8.0",
     ),
     IntentStatus.VACUOUS: SarifRule(
         "intent-vacuous",

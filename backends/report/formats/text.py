@@ -11,10 +11,13 @@ from policyc.backends.report.words import (
     DID,
     MAY_BE,
     check_headline,
+    clipped_lines,
     config_notes,
     diff_headline,
     evidence_words,
     left_out_words,
+    object_lines,
+    objects_words,
     opaque_notes,
     region_words,
     verify_headline,
@@ -24,11 +27,14 @@ from policyc.ir.diagnostics import render as render_diagnostic
 from policyc.ir.results.check import CheckResult
 from policyc.ir.results.common import Evidence, Finding, OpaquePart, Place, UniverseUsed, Witness
 from policyc.ir.results.diff import Difference, DifferenceKind, DiffOutcome, DiffResult
+from policyc.ir.results.objects import ObjectChanges
 from policyc.ir.results.verify import IntentAnswer, IntentStatus, VerifyResult
 from policyc.ir.universe import end_name
 
 FORMAT = "text"
 
+MOST_OBJECTS = 10
+"""The number of namespaces and of policies that a summary shows."""
 _DIFF_STYLES = {
     DifferenceKind.WIDENED: BAD,
     DifferenceKind.NARROWED: WARN,
@@ -50,6 +56,7 @@ def diff_text(result: DiffResult, options: ReportOptions) -> str:
     style = GOOD if result.outcome is DiffOutcome.EQUAL else BAD
     page.add((result.outcome.value, f"{STRONG} {style}"), f": {diff_headline(result)}")
     page.add(f"from {result.before} to {result.after}", indent=2)
+    _objects(page, result.objects, None if options.is_full else MOST_OBJECTS)
     for number, difference in enumerate(result.differences, start=1):
         page.gap()
         show_difference(page, number, difference, result.universe)
@@ -63,6 +70,19 @@ def diff_text(result: DiffResult, options: ReportOptions) -> str:
         page.add(f"{may_be}; --all shows every region")
     _foot(page, _notes(result.notes, result.opaque), result.universe, result.evidence)
     return page.to_text(options)
+
+
+def _objects(page: Page, changes: ObjectChanges, limit: int | None) -> None:
+    """The changed policies: how many, what that means, and which."""
+    if not changes:
+        return
+    page.gap()
+    page.add((objects_words(changes), STRONG))
+    for line in clipped_lines(changes.summary, limit, "namespace", "namespaces"):
+        page.add(line, indent=2)
+    page.gap()
+    for line in object_lines(changes, limit):
+        page.add((line, FAINT), indent=2)
 
 
 def show_possible(

@@ -8,6 +8,7 @@ from functools import partial
 import z3
 
 from policyc.compiler.driver.compare.diff_opaque import diff_opaque
+from policyc.compiler.driver.compare.objects import object_changes
 from policyc.compiler.driver.compare.sides import staged_changes
 from policyc.compiler.driver.compile.compile import (
     Progress,
@@ -95,7 +96,11 @@ def diff_sides(
         compare = partial(_compared, options=replace(options, limit=most), progress=progress)
         found = diff_opaque(old, new, compare, options.ignore_effects, options.limit)
     return replace(
-        found, before=names[0], after=names[1], notes=(*found.notes, *_notes(old, new, options))
+        found,
+        before=names[0],
+        after=names[1],
+        notes=(*found.notes, *_notes(old, new, options)),
+        objects=object_changes(old.policies.policies, new.policies.policies),
     )
 
 

@@ -59,7 +59,7 @@ def sarif_of(result: object, options: ReportOptions = PLAIN) -> dict[str, Any]:
 @pytest.mark.parametrize("shown", [DiffResult, CheckResult, VerifyResult])
 def test_the_formats_of_a_result_begin_with_text(shown: type) -> None:
     assert formats_of(shown)[:2] == ["text", "json"]
-    assert {"sarif", "markdown"} <= set(formats_of(shown))
+    assert {"github", "junit", "sarif", "markdown"} <= set(formats_of(shown))
     assert not has_format(shown, "papyrus")
 
 
@@ -86,7 +86,7 @@ def test_a_failure_is_a_document_in_each_machine_format(failure: Failure) -> Non
 
 
 @pytest.mark.parametrize("result", RESULTS)
-@pytest.mark.parametrize("form", ["text", "json", "sarif", "markdown"])
+@pytest.mark.parametrize("form", ["text", "json", "sarif", "markdown", "github", "junit"])
 def test_a_report_is_the_same_each_time_and_ends_its_last_line(result: object, form: str) -> None:
     once = render(result, form)
     assert once == render(result, form)
