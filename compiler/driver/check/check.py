@@ -45,6 +45,12 @@ from policyc.compiler.driver.check.lints import (
 )
 from policyc.compiler.driver.check.opaque import useless_rules
 from policyc.compiler.driver.check.symbolic import useless_anywhere
+from policyc.compiler.driver.check.whole_policies import (
+    UselessPolicies,
+    findings_of_policies,
+    useless_policies,
+)
+from policyc.compiler.driver.compare.diff_opaque import with_policies
 from policyc.compiler.driver.compile.compile import (
     Progress,
     Read,
@@ -55,10 +61,11 @@ from policyc.ir.counts import cluster_words
 from policyc.ir.diagnostics import Diagnostic, Severity
 from policyc.ir.policy import NamedPort, PolicySet
 from policyc.ir.results.check import CheckResult
-from policyc.ir.results.common import Finding, UniverseUsed
+from policyc.ir.results.common import Evidence, Finding, UniverseUsed
 from policyc.ir.results.opaque import part_of
 from policyc.verifier.cluster.reads import policies_of
 from policyc.verifier.cluster.redundancy import Redundancy, Useless, Uselessness
+from policyc.verifier.smt.solvers import versions_of
 
 _ORDER = [Severity.ERROR, Severity.WARNING, Severity.NOTE]
 
@@ -81,9 +88,15 @@ def check(
     ignores = read_ignores(given.texts)
     read = given.read
     with collector_relaxed():
-        answers, tried = useless_rules(read, partial(_useless, options=options, progress=progress))
+        find = partial(_useless, options=options, progress=progress)
+        answers, tried = useless_rules(read, find)
         universe = _universe_used(read, options)
-        found = list(_findings(read, answers, tried, universe, options))
+        whole = useless_policies(read, answers, tried, options, progress)
+        if whole.found:  # what is said about rules must hold after the policies are deleted
+            n_before = answers.evidence.queries
+            answers, _ = useless_rules(with_policies(read, whole.left), find)
+            whole = replace(whole, queries=whole.queries + n_before)
+        found = list(_findings(read, answers, tried, whole, universe, options))
     rules = config.rules(
         rule for rule in RULES if not (options.is_symbolic and rule.code in CLUSTER_ONLY)
     )
@@ -95,11 +108,11 @@ def check(
     result = CheckResult(
         tuple(shown),
         universe,
-        answers.evidence,
+        _evidence(answers, whole, options),
         tuple(quiet),
         tuple(place_of(rule) for rule in answers.together),
-        _notes(read, given),
-        answers.undecided,
+        (*_notes(read, given), *whole.notes),
+        (*answers.undecided, *whole.undecided),
         len(every),
         sum(len(p.ingress) + len(p.egress) for p in every),
         rules,
@@ -121,6 +134,7 @@ def _findings(
     read: Read,
     answers: Answers,
     tried: Redundancy,
+    whole: UselessPolicies,
     universe: UniverseUsed,
     options: CheckOptions,
 ) -> Iterator[Finding]:
@@ -136,8 +150,24 @@ def _findings(
     about_all = list(
         impossible_subjects(policies) if options.is_symbolic else cluster_findings(read, tried)
     )
+    idle_policies = {each.place.span for each in about_all if each.code == SELECTS_NOTHING.name}
+    deleted = [each for each in whole.found if each.policy.origin.span not in idle_policies]
     yield from about_all
+    yield from findings_of_policies(replace(whole, found=tuple(deleted)))
     yield from findings_of(_not_said(answers.useless, about_all), universe.words)
+
+
+def _evidence(answers: Answers, whole: UselessPolicies, options: CheckOptions) -> Evidence:
+    """The certification, with the proofs about whole policies."""
+    if not whole.queries:
+        return answers.evidence
+    method = answers.evidence.method.removesuffix("; no solver query")
+    return replace(
+        answers.evidence,
+        method=f"{method}; one proof for each policy that changes nothing",
+        solvers=versions_of(options.solver),
+        queries=answers.evidence.queries + whole.queries,
+    )
 
 
 def _never_asked(useless: Iterable[Useless]) -> set[object]:

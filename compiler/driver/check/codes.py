@@ -27,6 +27,7 @@ WHOLE_FAMILY = Code(
 CUTS_DNS = Code("PC2008", _W, "{policy}: {subject} may open connections, but cannot reach DNS")
 CUTS_NODES = Code("PC2009", _N, "{rule} also denies traffic from other nodes")
 UNUSED_IGNORE = Code("PC2010", _W, "the comment ignores {code}, but this place has no such finding")
+POLICY_CHANGES_NOTHING = Code("PC2011", _W, "{policy} changes nothing")
 
 UNKNOWN_CODE = Code("PC2090", _E, "{code} is not a finding of `policyc check`")
 IGNORE_WITHOUT_REASON = Code("PC2091", _E, "{code} is ignored without a reason")
@@ -52,6 +53,12 @@ RULES = (
         "A rule that changes nothing",
         "Without the rule every verdict stays the same: other rules or defaults decide all that it "
         "matches alike. Remove it. The report lists separately which rules can be removed together.",
+    ),
+    CheckRule(
+        POLICY_CHANGES_NOTHING.name,
+        "A policy that changes nothing",
+        "Without the whole policy every verdict stays the same: other policies isolate its pods and "
+        "decide its flows alike. Delete it. All policies with this finding can be deleted together.",
     ),
     CheckRule(
         SELECTS_NOTHING.name,
