@@ -36,7 +36,7 @@ def print_findings(findings: Iterable[Diagnostic], stream: TextIO | None = None)
     out = stream or sys.stderr
     colour = out.isatty() and not os.environ.get("NO_COLOR")
     given = list(findings)
-    shown = given if os.environ.get(ALL_FINDINGS) else first_of(given)
+    shown = given if os.environ.get(ALL_FINDINGS, "0") not in ("", "0") else first_of(given)
     for finding in shown:
         text = render(_narrowed(finding), source_line)
         print(_coloured(finding, text) if colour else text, file=out)

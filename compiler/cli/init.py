@@ -11,7 +11,7 @@ from policyc.backends.report.text import print_findings
 from policyc.compiler.cli.help import command
 from policyc.compiler.cli.output_file import write_whole
 from policyc.compiler.driver.settings.find import CONFIG_FILE
-from policyc.compiler.driver.settings.new_file import may_restrict, text_of
+from policyc.compiler.driver.settings.new_file import text_of
 from policyc.compiler.driver.settings.survey import Survey, look_at, places_of
 from policyc.ir.counts import counted
 from policyc.ir.printable import printable_line
@@ -34,8 +34,8 @@ _MOST = 10
 def init(folder: str, force: bool, is_printed: bool) -> int:
     """Look at the files of FOLDER and write its .policyc.yaml.
 
-    The file names the directories with policies, and the kinds that policyc does not know. Read it
-    before you commit it: an unknown kind that restricts traffic must not be in it.
+    The file names the directories with policies. The kinds that policyc does not know are in it as
+    comments: each is an error until you allow it.
     """
     path = Path(folder) / CONFIG_FILE
     if os.path.lexists(path) and not (force or is_printed):
@@ -69,12 +69,9 @@ def _summary(survey: Survey) -> Iterable[str]:
         yield f"intents: {counted(len(set(survey.intents)), 'file')}"
     if survey.cluster:
         yield f"objects of a cluster: {counted(len(survey.cluster), 'file')}; see `cluster` in the file"
-    allowed = sorted(kind for kind in survey.unknown if not may_restrict(kind))
-    doubtful = sorted(kind for kind in survey.unknown if may_restrict(kind))
-    if allowed:
-        yield f"unknown kinds, now allowed: {_some(allowed)}. Remove those that restrict traffic"
-    if doubtful:
-        yield f"unknown kinds that may restrict traffic, not allowed: {_some(doubtful)}"
+    if survey.unknown:
+        kinds = _some(sorted(survey.unknown))
+        yield f"unknown kinds: {kinds}. Allow those that restrict no traffic; see the file"
     if survey.not_built:
         built = counted(len(survey.not_built), "kustomization")
         yield f"{built} that policyc does not build, such as {survey.not_built[0]}"

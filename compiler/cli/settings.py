@@ -10,7 +10,7 @@ from click.core import ParameterSource
 
 from policyc.compiler.cli.rendered_options import NO_FILES
 from policyc.compiler.cli.stderr_notes import say
-from policyc.compiler.driver.settings.find import CONFIG_FILE, nearest_config
+from policyc.compiler.driver.settings.find import CONFIG_FILE, WRONG_NAME, nearest_config
 from policyc.compiler.frontend.read_options import ReadOptions
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ def with_settings(
     Raises InputError with the mistakes of the configuration.
     """
     if config is None and nearest_config(Path()) is None:
+        if Path(WRONG_NAME).exists():
+            say(f"ignored: {WRONG_NAME}: the name is {CONFIG_FILE}")
         return options, given
     from policyc.compiler.driver.settings.settings import read_settings
 

@@ -141,7 +141,7 @@ class ClusterReading:
     """A cluster that was read; `finish` completes it after the policies are known."""
 
     def __init__(self, sources: Sequence[Source], options: ReadOptions = DEFAULT_OPTIONS) -> None:
-        self._reading = _Reading(options, has_policies=False)
+        self._reading = _Reading(options)
         with collector_paused():
             for raw in self._reading.reader.read(sources):
                 if raw.role is Role.CLUSTER:
@@ -199,12 +199,11 @@ def read_scenario(
 class _Reading:
     """One run of the front end."""
 
-    def __init__(self, options: ReadOptions, has_policies: bool = True) -> None:
+    def __init__(self, options: ReadOptions) -> None:
         options.check()
         self.report = Report()
         self.options = options
-        selection = options.selection if has_policies else options.selection.without_paths()
-        self.reader = ObjectReader(self.report, options.allow_unknown_kinds, selection)
+        self.reader = ObjectReader(self.report, options.allow_unknown_kinds, options.selection)
         self.lowered: list[Lowered] = []
         self._found: list[Found] = []
         self.profile = options.profile or Profile.KUBERNETES

@@ -88,8 +88,7 @@ def _texts(
     if isinstance(source, ObjectsSource):
         yield from _of_objects(source, options, report)
         return
-    selection = options.selection.without_paths()
-    for content in contents([source], report, (*SUFFIXES, INTENT_SUFFIX), selection):
+    for content in contents([source], report, (*SUFFIXES, INTENT_SUFFIX), options.selection):
         inputs.append(content.input_file)
         if is_yaml(content):
             stream = StreamSource(io.BytesIO(content.data), content.name)

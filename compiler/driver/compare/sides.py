@@ -77,7 +77,8 @@ def read_sides(
         raise InputError(list(dict.fromkeys(findings)))
     if not any(map(_has_policies, (before, after))):
         where = Span(f"{old} and {new}", 0, 0)
-        raise InputError([*dict.fromkeys(findings), NO_POLICY.at(where).help(_BOTH_EMPTY)])
+        said = dict.fromkeys((*findings, *before.findings, *after.findings))
+        raise InputError([*said, NO_POLICY.at(where).help(_BOTH_EMPTY)])
     return Read(before, universes[0]), Read(after, universes[1])
 
 

@@ -44,5 +44,5 @@ def context_of(inputs: Inputs, target: Target | None = None) -> str:
         [target.backend.value, target.counters.value, target.at_sockets, profile] if target else []
     )
     selected = inputs.options.selection
-    chosen = [[selected.root, *selected.paths, "", *selected.exclude]] if selected else []
+    chosen = [[selected.root, *selected.exclude]] if selected else []
     return json.dumps([sources, options_json(inputs), *made, *chosen], sort_keys=True)

@@ -5,6 +5,8 @@ import os
 from pathlib import Path
 
 CONFIG_FILE = ".policyc.yaml"
+WRONG_NAME = ".policyc.yml"
+"""A likely mistake."""
 
 
 def nearest_config(folder: Path) -> str | None:

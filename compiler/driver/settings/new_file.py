@@ -9,15 +9,6 @@ from policyc.compiler.driver.settings.survey import Survey, places_of
 
 SCHEMA = "https://policyc.dev/schemas/config.schema.json"
 _PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./-]*")
-_MAY_RESTRICT = re.compile(
-    r"polic|authoriz|firewall|egress|intention|security|restrict|deny|rule|accesscontrol", re.I
-)
-"""Words in a kind's name that make it likely that the kind restricts traffic."""
-
-
-def may_restrict(kind: str) -> bool:
-    """Whether the name of a kind suggests that its objects restrict traffic."""
-    return _MAY_RESTRICT.search(kind) is not None
 
 
 def text_of(survey: Survey) -> str:
@@ -39,13 +30,15 @@ def text_of(survey: Survey) -> str:
     ]
     lines += ["# these workloads; without it, every pod that could exist."]
     lines += _comments(_list("cluster", places_of(sorted(survey.cluster))))
-    lines += ["", "# Kinds and groups without network policy that policyc does not know."]
-    allowed = sorted(kind for kind in survey.unknown if not may_restrict(kind))
-    lines += _list("allowUnknownKinds", allowed)
-    doubtful = sorted(kind for kind in survey.unknown if may_restrict(kind))
-    if doubtful:
-        lines += ["# These may restrict traffic. Move one up if it does not."]
-        lines += _comments(_items(doubtful))
+    lines += [
+        "",
+        "# Kinds that policyc does not know are errors. Allow those that restrict no traffic and",
+    ]
+    lines += [
+        "# create no policies: a kind, a group, KIND.GROUP, or a pattern such as *.example.com."
+    ]
+    lines += _list("allowUnknownKinds", [])
+    lines += _comments(_items(sorted(survey.unknown)))
     lines += ["", "check:", "  failOn: warning  # or error, note, none"]
     lines += ["diff:", "  failOn: any  # or widened, narrowed, none"]
     return "\n".join(lines) + "\n"

@@ -17,7 +17,6 @@ from policyc.compiler.driver.check.config import (
 )
 from policyc.compiler.driver.compare.fail_on import FAIL_ON as DIFF_FAIL_ON
 from policyc.compiler.driver.settings.find import CONFIG_FILE, nearest_config, repository_of
-from policyc.compiler.frontend.named_sources import is_rendered, tool_and_place
 from policyc.compiler.frontend.spelling import did_you_mean
 from policyc.compiler.frontend.yaml.codes_git import NOT_IN_COMMIT
 from policyc.compiler.frontend.yaml.documents import read_documents
@@ -25,6 +24,7 @@ from policyc.compiler.frontend.yaml.selection import ALL_FILES, Selection
 from policyc.compiler.frontend.yaml.sources import (
     GIT_SCHEME,
     PathSource,
+    Tool,
     contents,
     read_found,
     read_whole,
@@ -33,11 +33,15 @@ from policyc.compiler.frontend.yaml.tree import Mapping as YamlMapping
 from policyc.compiler.frontend.yaml.tree import Node, Scalar, Sequence
 from policyc.ir.diagnostics import Report, Severity
 from policyc.ir.errors import InputError
+from policyc.ir.spans import Span
 
 _NOT_COMMITTED = (
     "PATH counts from the root of the repository; where the commit has no configuration, "
     "`--config /dev/null` uses none"
 )
+
+
+_SCHEMES = (GIT_SCHEME, *(f"{tool.value}:" for tool in Tool))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,24 +85,25 @@ def read_settings(path: str | None, folder: Path | None = None) -> Settings:
     documents = [] if data is None else list(read_documents(data, path, report))
     for extra in documents[1:]:
         wrong(report, extra.span, "", "it has more than one document")
-    found = _Reader(report).document(documents[0] if documents else None)
+    home, repository = _home(path, folder)
+    found = _Reader(report, home, repository).document(documents[0] if documents else None)
     if report.errors:
         raise InputError(report.sorted())
-    return _settings(path, folder, found)
+    return _settings(path, folder, home, repository, found)
 
 
-def _settings(file: str, folder: Path, found: dict[str, Any]) -> Settings:
+def _settings(
+    file: str, folder: Path, home: Path, repository: str, found: dict[str, Any]
+) -> Settings:
     """The values of a file in terms of the working directory."""
-    home, prefix = _home(file, folder)
     texts: dict[str, tuple[str, ...]] = {
         name: found.get(name, ()) for name in ("paths", "exclude", "cluster", "intents")
     }
-    plain = tuple(os.path.normpath(path) for path in texts["paths"] if not is_rendered(path))
 
     def here(paths: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(_here(path, home, folder) for path in paths)
+        return tuple(os.path.relpath(home / path, folder) for path in paths)
 
-    selection = Selection(file, os.path.realpath(home), prefix, plain, texts["exclude"])
+    selection = Selection(file, os.path.realpath(home), repository, texts["exclude"])
     fail_on: dict[str, str] = {
         command: found[command] for command in ("check", "diff") if command in found
     }
@@ -114,28 +119,16 @@ def _settings(file: str, folder: Path, found: dict[str, Any]) -> Settings:
     )
 
 
-def _here(path: str, home: Path, folder: Path) -> str:
-    """A path of the file in terms of the working directory; `kustomize:` and `helm:` stay."""
-    tool, place = tool_and_place(path)
-    found = os.path.relpath(home / place, folder)
-    return found if tool is None else f"{tool.value}:{found}"
-
-
 def _home(file: str, folder: Path) -> tuple[Path, str]:
-    """The directory that a file's paths are relative to, and its path in the repository."""
-    repository = repository_of(folder)
+    """The directory that a file's paths are relative to, and the root of its repository, if any."""
+    above = repository_of(folder)
+    root = "" if above is None else os.path.realpath(above)
     if file.startswith(GIT_SCHEME):
         from policyc.compiler.frontend.yaml.git_commits import git_source
 
-        source = git_source(file)
-        root = Path(source.repository if source.repository != "." else repository or folder)
-        inside = posixpath.dirname(source.path)
-        return root / inside, inside
+        return Path(root, posixpath.dirname(git_source(file).path)), root
     home = (folder / file).parent
-    if repository is None:
-        return home, ""
-    inside = os.path.relpath(os.path.realpath(home), os.path.realpath(repository))
-    return home, "" if inside == "." else inside
+    return home, root if Path(os.path.realpath(home)).is_relative_to(root or "/dev/null") else ""
 
 
 def _committed(path: str, report: Report) -> bytes | None:
@@ -147,20 +140,25 @@ def _committed(path: str, report: Report) -> bytes | None:
     found = list(contents([git_source(path)], said, suffixes))
     for each in said.findings:
         report.add(each.help(_NOT_COMMITTED) if each.code == NOT_IN_COMMIT.name else each)
-    return found[0].data if len(found) == 1 else None
+    if any(each.is_found for each in found):
+        wrong(report, Span(path, 0, 0), "--config", "it names a directory", _NOT_COMMITTED)
+        return None
+    return found[0].data if found else None
 
 
 class _Reader:
     """Reads the fields of a file into values by name; mistakes go to the report."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, home: Path, repository: str) -> None:
         self._report = report
+        self._home = home
+        self._around = Path(repository or os.path.realpath(home))
         self._found: dict[str, Any] = {}
         self._fields: dict[str, Callable[[Node, str], None]] = {
-            "paths": partial(self._texts, check=_path_fault),
+            "paths": partial(self._texts, check=self._path_fault),
             "exclude": partial(self._texts, check=_pattern_fault),
-            "cluster": self._texts,
-            "intents": self._texts,
+            "cluster": partial(self._texts, check=self._path_fault),
+            "intents": partial(self._texts, check=self._path_fault),
             "allowUnknownKinds": self._texts,
             "check": partial(
                 self._mapping,
@@ -213,6 +211,17 @@ class _Reader:
                 found.append(item.value)
         self._found[where] = tuple(found)
 
+    def _path_fault(self, path: str) -> str:
+        """A path may not lead out: the author of a change could show any file of the machine."""
+        if path == "-" or "\0" in path or path.startswith(_SCHEMES):
+            return "expected a path of a file or directory"
+        plain = Path(os.path.normpath(path))
+        if plain.is_absolute() or plain.parts[:1] == ("..",):
+            return "paths are inside the directory of the file, and relative to it"
+        if not Path(os.path.realpath(self._home / path)).is_relative_to(self._around):
+            return f"`{path}` is a link that leads out of the repository"
+        return ""
+
     def _choice(self, node: Node, where: str, name: str, of: tuple[str, ...]) -> None:
         text = node.text if isinstance(node, Scalar) else ""
         if text in of:
@@ -224,13 +233,6 @@ class _Reader:
     def _severities(self, node: Node, where: str) -> None:
         found: dict[str, Severity | None] = severities_of(node, where, self._report)
         self._found["severities"] = found
-
-
-def _path_fault(path: str) -> str:
-    plain = os.path.normpath(tool_and_place(path)[1])
-    if plain.startswith(("/", "..")):
-        return "paths are inside the directory of the file, and relative to it"
-    return ""
 
 
 def _pattern_fault(pattern: str) -> str:

@@ -102,7 +102,7 @@ def _count(api_version: str, kind: str, node: Mapping, path: str, found: Survey)
     role = classify(api_version, kind)
     if (api_version, kind) == INTENT:
         found.intents.append(path)
-    elif role is Role.POLICY or isinstance(role, NotYet):
+    elif role is Role.POLICY or isinstance(role, NotYet) or _is_policy(role):
         metadata = node.get("metadata")
         inner = metadata if isinstance(metadata, Mapping) else node
         name = (kind, _text(inner, "namespace"), _text(inner, "name"))
@@ -112,8 +112,11 @@ def _count(api_version: str, kind: str, node: Mapping, path: str, found: Survey)
             found.cluster.append(path)
     elif isinstance(role, Unknown):
         group = api_version.rpartition("/")[0]
-        if not role.is_policy:
-            found.unknown[f"{kind}.{group}" if group else kind] += 1
+        found.unknown[f"{kind}.{group}" if group else kind] += 1
+
+
+def _is_policy(role: object) -> bool:
+    return isinstance(role, Unknown) and role.is_policy
 
 
 def _text(node: Mapping, name: str) -> str:

@@ -233,7 +233,7 @@ def is_list(api_version: str, kind: str) -> bool:
         return api_version == "v1"
     if not kind.endswith("List"):
         return False
-    return not isinstance(classify(api_version, kind.removesuffix("List")), Unknown)
+    return (api_version, kind.removesuffix("List")) in ROLES
 
 
 def _unknown_finding(

@@ -7,11 +7,8 @@ FILES_PASSED_OVER = Code("PC0133", Severity.NOTE, "skipped: {files} without a Ku
 TEMPLATES_PASSED_OVER = Code(
     "PC0134", Severity.WARNING, "skipped: {files} of a template that is not rendered"
 )
-NOT_BUILT = Code("PC0135", Severity.WARNING, "not built: {files} with {fields}")
-EXCLUDED = Code("PC0137", Severity.NOTE, "skipped: {files} by `exclude` or `paths`")
-OUTSIDE_PATHS = Code(
-    "PC0138", Severity.WARNING, "policies outside of `paths` are not read: {files}"
-)
+NOT_BUILT = Code("PC0135", Severity.WARNING, "not built: {files}{fields}")
+EXCLUDED = Code("PC0137", Severity.NOTE, "skipped: {files} by `exclude`")
 CREATORS = Code(
     "PC0136", Severity.WARNING, "policies or pods that {objects} create are not in the input"
 )

@@ -16,6 +16,7 @@ from policyc.compiler.frontend.spelling import likeness
 from policyc.compiler.frontend.yaml import codes_found as codes
 from policyc.compiler.frontend.yaml import kustomizations
 from policyc.compiler.frontend.yaml.documents import read_documents
+from policyc.compiler.frontend.yaml.sources import GIT_SCHEME
 from policyc.compiler.frontend.yaml.tree import (
     Mapping,
     Node,
@@ -34,10 +35,13 @@ _TYPED = (
     re.compile(rb"^[\"']?kind[\"']?\s*:", re.M),
 )
 _FIELD = re.compile(rb"^\s*[\"']?([A-Za-z_]{3,14})[\"']?\s*:", re.M)
-_MENTIONS = re.compile(rb"apiversion|kind", re.I)
-"""What every object has somewhere, also in the middle of a line."""
+_TYPE_FIELD = re.compile(rb"(?:^|[\s{,\[\"'?])(?:apiversion|kind)[\"']?\s*:", re.I | re.M)
+"""A field that every object has, also in the middle of a line."""
 _BROKEN = frozenset({YAML_SYNTAX.name, TAB.name})
 """A file that is not YAML at all could have been an object."""
+
+
+_BUILD = "build it: --kustomize DIR, or kustomize build DIR | policyc ... -f -"
 
 
 class Found(Enum):
@@ -62,21 +66,24 @@ def skipped(name: str, data: bytes) -> Skipped | None:
     """A found file that is not read as objects; None: it is."""
     if _path(name).name in kustomizations.NAMES:
         fields = kustomizations.changes_of(name, data)
-        return Skipped(name, Found.KUSTOMIZATION if fields else Found.NOTHING, fields)
+        if fields is not None:
+            return Skipped(name, Found.KUSTOMIZATION, fields)
     what = what_is(name, data)
     return None if what is Found.OBJECTS else Skipped(name, what)
 
 
 def _path(name: str) -> PurePath:
     """The path of a file; of `git:REV:PATH` the last part."""
-    return PurePath(name.rpartition(":")[2])
+    if name.startswith(GIT_SCHEME):
+        name = name.removeprefix(GIT_SCHEME).partition(":")[2]
+    return PurePath(name)
 
 
 def what_is(name: str, data: bytes) -> Found:
     """The kind of a found file; most are recognised without reading them as YAML."""
     path = _path(name)
-    if path.name in kustomizations.NAMES:
-        return Found.KUSTOMIZATION
+    if b"\0" in data:  # UTF-16 or UTF-32: other readers may find an object
+        return Found.OBJECTS
     is_template = b"{{" in data
     if all(field.search(data) for field in _TYPED) and not is_template:
         return Found.OBJECTS
@@ -85,11 +92,9 @@ def what_is(name: str, data: bytes) -> Found:
     if scratch.errors:
         if is_template and _is_no_yaml(scratch, data):
             return Found.TEMPLATE
-        if any(each.code in _BROKEN for each in scratch.errors):
-            has_types = _MENTIONS.search(data) or _has_type_like_fields(data)
-            return Found.OBJECTS if has_types else Found.NOTHING
         if not _has_whole_documents(scratch, data):
-            return Found.OBJECTS if _has_type_like_fields(data) else Found.NOTHING
+            has_types = _TYPE_FIELD.search(data) or _has_type_like_fields(data)
+            return Found.OBJECTS if has_types else Found.NOTHING
     if is_template and "templates" in path.parts[:-1]:
         return Found.TEMPLATE
     if path.name == "Chart.yaml" and all(map(_is_chart, documents)):
@@ -162,10 +167,9 @@ def say_passed_over(found: Iterable[Skipped], report: Report) -> None:
     if built := of_kind.get(Found.KUSTOMIZATION):
         fields = ", ".join(sorted({field for each in built for field in each.fields}))
         files = _counted(built, "kustomization")
-        finding = codes.NOT_BUILT.at(_folder(built), files=files, fields=fields)
-        report.add(
-            finding.help("build it: --kustomize DIR, or kustomize build DIR | policyc ... -f -")
-        )
+        by = f" with {fields}" if fields else ""
+        finding = codes.NOT_BUILT.at(_folder(built), files=files, fields=by)
+        report.add(finding.help(_BUILD))
 
 
 def _counted(files: Sized, noun: str) -> str:

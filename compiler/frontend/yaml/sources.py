@@ -25,10 +25,9 @@ from policyc.compiler.frontend.yaml.folders import (
 )
 from policyc.compiler.frontend.yaml.selection import (
     ALL_FILES,
-    Choice,
-    LeftOut,
     Selection,
-    read_all,
+    is_always_read,
+    report_excluded,
 )
 from policyc.ir.diagnostics import Report
 from policyc.ir.fast_dataclass import dataclass
@@ -182,21 +181,22 @@ def contents(
     them.
     """
     seen: set[str] = set()
-    left = LeftOut()
+    n_excluded = 0
     for source in sources:
         match source:
             case StreamSource(stream, name, is_found):
                 yield from _bounded(stream, name, report, is_found=is_found)
             case GitSource():
-                choose = selection.in_commit(source.path) if selection else read_all
+                is_read = selection.in_commit(source.repository) if selection else is_always_read
                 for content in _of_commit(source, report, suffixes):
                     if content.name in seen:
                         continue
-                    seen.add(content.name)
                     path = content.name.removeprefix(source.commit_name)
-                    choice = choose(path) if content.is_found else Choice.READ
-                    if left.keeps(choice, content.name, content.data):
-                        yield content
+                    if content.is_found and not is_read(path):
+                        n_excluded += 1
+                        continue
+                    seen.add(content.name)
+                    yield content
             case RenderedSource():
                 from policyc.compiler.frontend.yaml.rendering import rendered
 
@@ -207,19 +207,17 @@ def contents(
                         yield Content(source.name, output)
             case PathSource(path):
                 is_inside = Path(path).is_dir()
-                choose = selection.in_folder(path) if selection and is_inside else read_all
+                is_read = selection.in_folder(path) if selection and is_inside else is_always_read
                 for file in files_of(path, report, suffixes):
                     real = os.path.realpath(file)
                     if real in seen:
                         continue
-                    seen.add(real)
-                    choice = choose(file)
-                    if choice is not Choice.READ:
-                        data = _peek(file) if choice is Choice.OUTSIDE else b""
-                        left.keeps(choice, path_name(file), data)
+                    if not is_read(file):
+                        n_excluded += 1
                         continue
+                    seen.add(real)
                     yield from _read_inside(file, report) if is_inside else _read(file, report)
-    left.report(selection.name, report)
+    report_excluded(selection.name, n_excluded, report)
 
 
 def _of_commit(source: GitSource, report: Report, suffixes: tuple[str, ...]) -> Iterator[Content]:
@@ -227,12 +225,6 @@ def _of_commit(source: GitSource, report: Report, suffixes: tuple[str, ...]) -> 
 
     for name, data in git_files(source, report, suffixes, MAX_BYTES):
         yield Content(name, data, is_found=name != source.name)
-
-
-def _peek(file: str) -> bytes:
-    """The content of a file that is not part of the input; nothing if it cannot be read."""
-    found = next(_read_inside(file, Report()), None)
-    return b"" if found is None else found.data
 
 
 def read_whole(source: PathSource | StreamSource, report: Report) -> bytes | None:

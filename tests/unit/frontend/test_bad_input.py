@@ -297,6 +297,11 @@ def test_objects_of_harmless_groups_need_no_option(
     ("version", "kind", "code"),
     [
         ("networking.istio.io/v1", "Sidecar", "PC0306"),
+        ("networking.istio.io/v1alpha3", "EnvoyFilter", "PC0306"),
+        ("ec2.services.k8s.aws/v1alpha1", "SecurityGroup", "PC0306"),
+        ("ec2.aws.upbound.io/v1beta1", "NetworkACL", "PC0306"),
+        ("compute.cnrm.cloud.google.com/v1beta1", "ComputeFirewall", "PC0306"),
+        ("networking.gke.io/v1", "EgressNATPolicy", "PC0306"),
         ("security.istio.io/v1", "AuthorizationPolicy", "PC0306"),
         ("networking.gke.io/v1alpha1", "FQDNNetworkPolicy", "PC0305"),
         ("cert-manager.io.example.com/v1", "Certificate", "PC0306"),
@@ -323,6 +328,33 @@ def test_objects_that_create_others_are_a_warning(
     assert evaluate(path) == 0
     err = capsys.readouterr().err
     assert err.count("PC0136") == 1 and "1 Application, 2 HelmRelease" in err
+
+
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    [
+        ("kubernetes.crossplane.io/v1alpha2", "Object"),
+        ("helm.fluxcd.io/v1", "HelmRelease"),
+        ("loki.grafana.com/v1", "LokiStack"),
+        ("velero.io/v1", "Restore"),
+        ("operator.knative.dev/v1", "KnativeServing"),
+    ],
+)
+def test_what_operators_make_is_not_in_the_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], version: str, kind: str
+) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: x}}\n")
+    assert evaluate(path) == 0
+    assert "warning[PC0136]" in capsys.readouterr().err
+
+
+def test_a_kind_that_ends_in_list_is_a_list_only_of_known_kinds(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text("apiVersion: ec2.aws.upbound.io/v1\nkind: BackupList\nspec: {}\n")
+    assert evaluate(path) == 0
+    path.write_text("apiVersion: networking.k8s.io/v1\nkind: NetworkPolicyList\nspec: {}\n")
+    assert evaluate(path) == 2
 
 
 def test_known_other_kinds_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
