@@ -36,6 +36,20 @@ def settings_in_use() -> "Settings":
     return found
 
 
+def show_other_configuration(*sides: str) -> None:
+    """Print on standard error that a side's commit has another configuration than the one in use."""
+    file = settings_in_use().file
+    source = click.get_current_context().get_parameter_source("config")
+    if not file or source is not ParameterSource.DEFAULT:
+        return
+    from policyc.compiler.driver.settings.committed import other_configuration
+
+    for side in sides:
+        other = other_configuration(file, side)
+        if other is not None:
+            say(f"warning: {file} differs from {other}, which --config {other} uses")
+
+
 def with_settings(
     config: str | None, options: ReadOptions, given: dict[str, Any]
 ) -> tuple[ReadOptions, dict[str, Any]]:

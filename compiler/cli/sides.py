@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from policyc.backends.report.text import print_findings
+from policyc.compiler.cli.settings import show_other_configuration
 from policyc.compiler.cli.stderr_notes import say
 from policyc.compiler.driver.compare.sides import (
     StagedChanges,
@@ -51,6 +52,7 @@ def read_given_sides(
     cluster_new: tuple[str, ...],
 ) -> tuple[Read, Read]:
     """The sides that the arguments and the options above name, with standard input if requested."""
+    show_other_configuration(old, new)
     stdin = sys.stdin.buffer
     return read_sides(old, new, options, cluster, cluster_old, cluster_new, stdin)
 

@@ -206,6 +206,17 @@ def test_the_configuration_of_a_commit_may_be_used(policyc: Run, here: Path) -> 
     assert code == 2 and "PC0117" in err
 
 
+def test_a_change_of_the_configuration_itself_is_noticed(policyc: Run, here: Path) -> None:
+    assert "differs" not in policyc("diff", "git:main", ".")[2]
+    (here / ".policyc.yaml").write_text(CONFIG.replace("/copies/", "/copies/, db.yaml"))
+    given = "--config git:main:.policyc.yaml"
+    words = f"warning: .policyc.yaml differs from git:main:.policyc.yaml, which {given} uses"
+    assert words in policyc("diff", "git:main", ".")[2]
+    assert words in policyc("diff", "git:main:policies", "policies")[2]
+    assert "differs" not in policyc("diff", "git:main", ".", *given.split())[2]
+    assert "differs" not in policyc("diff", "policies/keep.old.yaml", "policies")[2]
+
+
 def test_no_configuration_is_used_on_request(policyc: Run) -> None:
     code, _, err = policyc("check", "-f", ".", "--config", "/dev/null")
     assert code == 2 and "PC0308" in err and "PC0306" in err
