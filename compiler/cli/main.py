@@ -83,6 +83,7 @@ EXTRA_OF_MODULE = {
     "antlr4": "compiler",
     "cryptography": "signed",
     "hypothesis": "fuzz",
+    "pathspec": "compiler",
     "pyroute2": "node",
     "yaml": "compiler",
     "z3": "proof",

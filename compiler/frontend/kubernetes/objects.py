@@ -253,6 +253,9 @@ def _unknown_finding(
     if not unknown.is_policy and not hint:
         group = api_version.rpartition("/")[0]
         name = f"{kind}.{group}" if group else kind
-        hint = f"if it cannot restrict traffic, allow it: --allow-unknown-kinds {name}"
+        hint = (
+            f"if it cannot restrict traffic, allow it: --allow-unknown-kinds {name}, or "
+            "`allowUnknownKinds` in .policyc.yaml"
+        )
     values = {"api_version": api_version, "kind": kind, "count": count}
     return code.at(node.span_of(at), at, **values).help(hint)
