@@ -3,9 +3,19 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
-from policyc.ir.peers import AddressPeer, AnyPeer, Network, NodePeer, Where
-from policyc.ir.policy import Action, Direction, NamedPort, PolicySet, Rule
+from policyc.ir.peers import AddressPeer, AnyPeer, EndpointPeer, Network, NodePeer, Where
+from policyc.ir.policy import (
+    EVERYTHING,
+    NETWORK_POLICY,
+    Action,
+    Direction,
+    NamedPort,
+    Operator,
+    PolicySet,
+    Rule,
+)
 from policyc.ir.services import kind_span
 from policyc.ir.universe import Address
 from policyc.verifier.cluster.rows import RuleId, services_of
@@ -53,6 +63,38 @@ def whole_families(policies: PolicySet) -> Iterator[tuple[RuleId, Network]]:
             for peer in rule.rule.peers:
                 if isinstance(peer, AddressPeer) and _is_whole(peer):
                     yield rule, peer.network
+
+
+def split_peers(policies: PolicySet) -> Iterator[tuple[RuleId, int]]:
+    """NetworkPolicy rules whose peer N selects whole namespaces, and N + 1 pods of the own namespace.
+
+    Most often one peer with both selectors is meant: in YAML one dash more or less.
+    """
+    for rule in all_rules(policies):
+        if rule.policy.kind != NETWORK_POLICY:
+            continue
+        peers = rule.rule.peers
+        for at, (first, second) in enumerate(pairwise(peers)):
+            if isinstance(first, EndpointPeer) and isinstance(second, EndpointPeer):
+                of_namespaces, of_pods = first.selector, second.selector
+                is_whole = of_namespaces.namespace is None and of_namespaces.labels == EVERYTHING
+                is_own = of_pods.namespace == rule.policy.namespace and of_pods.labels != EVERYTHING
+                if is_whole and of_namespaces.namespace_labels != EVERYTHING and is_own:
+                    yield rule, at
+
+
+def named_by_label(policies: PolicySet) -> Iterator[tuple[RuleId, str]]:
+    """Rules with a peer that asks namespaces for the label `name`, and the wanted value.
+
+    The API server sets no such label: it sets `kubernetes.io/metadata.name`.
+    """
+    for rule in all_rules(policies):
+        for peer in rule.rule.peers:
+            if isinstance(peer, EndpointPeer):
+                for each in peer.selector.namespace_labels.requirements:
+                    if each.key == "name" and each.operator is Operator.IN:
+                        for value in each.values:
+                            yield rule, value
 
 
 def denies_of_nodes(policies: PolicySet, nodes: tuple[Address, ...]) -> Iterator[RuleId]:

@@ -40,6 +40,7 @@ from policyc.compiler.driver.check.lints import (
     accidents,
     adopted,
     dns_findings,
+    namespace_traps,
     node_addresses,
     node_denials,
 )
@@ -141,6 +142,7 @@ def _findings(
     policies = read.policies.policies
     yield from adopted(read.policies.findings)
     yield from accidents(policies)
+    yield from namespace_traps(policies, _names_by_label(read))
     yield from dns_findings(tried, options.is_symbolic)
     idle = _never_asked(answers.useless)
     nodes = () if options.is_symbolic else node_addresses(tried)
@@ -167,6 +169,15 @@ def _evidence(answers: Answers, whole: UselessPolicies, options: CheckOptions) -
         method=f"{method}; one proof for each policy that changes nothing",
         solvers=versions_of(options.solver),
         queries=answers.evidence.queries + whole.queries,
+    )
+
+
+def _names_by_label(read: Read) -> frozenset[str] | None:
+    """The values of the label `name` of the cluster's namespaces; None without a cluster."""
+    if read.cluster is None:
+        return None
+    return frozenset(
+        each.labels["name"] for each in read.cluster.namespaces if "name" in each.labels
     )
 
 

@@ -28,6 +28,8 @@ CUTS_DNS = Code("PC2008", _W, "{policy}: {subject} may open connections, but can
 CUTS_NODES = Code("PC2009", _N, "{rule} also denies traffic from other nodes")
 UNUSED_IGNORE = Code("PC2010", _W, "the comment ignores {code}, but this place has no such finding")
 POLICY_CHANGES_NOTHING = Code("PC2011", _W, "{policy} changes nothing")
+SPLIT_PEERS = Code("PC2012", _N, "{rule}: peers {first} and {second} are alternatives")
+NAMED_BY_LABEL = Code("PC2013", _N, "{rule} asks for namespaces with the label name={name}")
 
 UNKNOWN_CODE = Code("PC2090", _E, "{code} is not a finding of `policyc check`")
 IGNORE_WITHOUT_REASON = Code("PC2091", _E, "{code} is ignored without a reason")
@@ -83,6 +85,21 @@ RULES = (
         "A block of every address",
         "0.0.0.0/0 or ::/0 without `except` also matches the cluster's own pods and nodes. To match "
         "only the internet, exclude the cluster's networks with `except`.",
+        _N,
+    ),
+    CheckRule(
+        SPLIT_PEERS.name,
+        "A namespaceSelector and a podSelector in two peers",
+        "Two peers are alternatives: every pod of the selected namespaces, or the selected pods of the "
+        "policy's own namespace. For the selected pods of the selected namespaces write one peer with "
+        "both selectors.",
+        _N,
+    ),
+    CheckRule(
+        NAMED_BY_LABEL.name,
+        "A namespace that is selected by the label `name`",
+        "The API server sets the label kubernetes.io/metadata.name, and none with the key `name`. "
+        "Select by kubernetes.io/metadata.name, unless your namespaces have a label `name`.",
         _N,
     ),
     CheckRule(

@@ -8,6 +8,8 @@ from policyc.compiler.driver.check.codes import (
     ALLOWS_ALL,
     CUTS_DNS,
     CUTS_NODES,
+    NAMED_BY_LABEL,
+    SPLIT_PEERS,
     WHOLE_FAMILY,
 )
 from policyc.compiler.driver.check.findings import place_of
@@ -19,7 +21,9 @@ from policyc.ir.universe import Address, Endpoint
 from policyc.verifier.cluster.redundancy import Redundancy
 from policyc.verifier.redundancy.accidents import (
     denies_of_nodes,
+    named_by_label,
     permissive_rules,
+    split_peers,
     whole_families,
 )
 from policyc.verifier.redundancy.dns import (
@@ -82,6 +86,40 @@ def accidents(policies: PolicySet) -> Iterator[Finding]:
             place,
             key_of_rule(rule.policy, rule.direction, rule.index, str(network)),
             hint="to match only the internet, exclude the networks of pods and nodes with `except`",
+        )
+
+
+def namespace_traps(policies: PolicySet, labelled: frozenset[str] | None) -> Iterator[Finding]:
+    """Peers that probably mean other namespaces.
+
+    `labelled` are the values of the label `name` that namespaces of the cluster have; None: no cluster.
+    """
+    for rule, at in split_peers(policies):
+        place, code = place_of(rule), SPLIT_PEERS
+        path = f"{place.path}.{'from' if rule.direction is Direction.INGRESS else 'to'}"
+        first, second = f"{path}[{at}]", f"{path}[{at + 1}]"
+        yield Finding(
+            code.name,
+            code.severity,
+            code.at(place.span, rule=place.words, first=at, second=at + 1).message,
+            f"{first} matches every pod of its namespaces, and {second} pods of "
+            f"{rule.policy.namespace} alone.",
+            place,
+            key_of_rule(rule.policy, rule.direction, rule.index, f"split {at}"),
+            hint="if pods of the selected namespaces are meant, write one peer with both selectors",
+        )
+    for rule, name in named_by_label(policies):
+        if labelled is not None and name in labelled:
+            continue
+        place, code = place_of(rule), NAMED_BY_LABEL
+        yield Finding(
+            code.name,
+            code.severity,
+            code.at(place.span, rule=place.words, name=name).message,
+            "The API server sets the label kubernetes.io/metadata.name, and none with the key `name`.",
+            place,
+            key_of_rule(rule.policy, rule.direction, rule.index, f"name {name}"),
+            hint=f"for the namespace {name} write kubernetes.io/metadata.name: {name}",
         )
 
 

@@ -141,7 +141,7 @@ def test_a_comment_that_suppresses_nothing_is_a_finding(
     ("comment", "code", "hint"),
     [
         (" # policyc:ignore=PC2003", "PC2091", "why it is wanted"),
-        (" # policyc:ignore=PC2O03 kept", "PC2090", "did you mean `PC2003`?"),
+        (" # policyc:ignore=PC20O8 kept", "PC2090", "did you mean `PC2008`?"),
         (" # policyc:ignore PC2003 kept", "PC2092", "why it is wanted"),
         (" # policyc:ignore= kept", "PC2092", ""),
     ],

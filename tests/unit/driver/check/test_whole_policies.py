@@ -8,8 +8,10 @@ import pytest
 from policyc.compiler.driver.check.answers import CheckOptions
 from policyc.compiler.driver.check.check import check
 from policyc.compiler.driver.check.input import read_to_check
+from policyc.compiler.frontend.lowered import Unsupported
 from policyc.compiler.frontend.read import ReadOptions
 from policyc.ir.results.check import CheckResult
+from tests.unit.driver.check.checked import PODS, checked, found, policy
 
 BOTH = "podSelector: {}, policyTypes: [Ingress, Egress]"
 INGRESS = "podSelector: {}, policyTypes: [Ingress]"
@@ -17,37 +19,10 @@ DB = "podSelector: {matchLabels: {app: db}}, policyTypes: [Ingress]"
 DB_80 = "podSelector: {matchLabels: {app: db}}, ingress: [{ports: [{port: 80}]}]"
 EGRESS_53 = "podSelector: {}, policyTypes: [Egress], egress: [{ports: [{protocol: UDP, port: 53}]}]"
 DB_ANY = "podSelector: {matchLabels: {app: db}}, ingress: [{}]"
-PODS = """\
-apiVersion: v1
-kind: Namespace
-metadata: {name: shop}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: db, namespace: shop, labels: {app: db, tier: back}}
-spec: {containers: [{name: db, image: db}]}
-status: {podIP: 10.0.0.1, podIPs: [{ip: 10.0.0.1}]}
-"""
 
 
-def policy(name: str, spec: str, namespace: str = "shop") -> str:
-    return (
-        "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\n"
-        f"metadata: {{name: {name}, namespace: {namespace}}}\nspec: {{{spec}}}\n---\n"
-    )
-
-
-def checked(tmp_path: Path, *policies: str, cluster: str = "") -> CheckResult:
-    (tmp_path / "p.yaml").write_text("".join(policies))
-    (tmp_path / "c.yaml").write_text(cluster)
-    given = [str(tmp_path / "c.yaml")] if cluster else []
-    with Path("/dev/null").open("rb") as stdin:
-        read = read_to_check([str(tmp_path / "p.yaml")], given, ReadOptions(), stdin)
-    return check(read, CheckOptions(not cluster), lambda _: None).result
-
-
-def found(result: CheckResult, code: str = "PC2011") -> list[str]:
-    return [each.place.words for each in result.findings if each.code == code]
+def whole(result: CheckResult, code: str = "PC2011") -> list[str]:
+    return found(result, code)
 
 
 @pytest.mark.parametrize(
@@ -71,32 +46,32 @@ def test_policies_whose_deletion_changes_nothing_are_found(
     tmp_path: Path, specs: tuple[str, ...], useless: list[str]
 ) -> None:
     result = checked(tmp_path, *map(policy, "abcde", specs))
-    assert found(result) == useless
+    assert whole(result) == useless
     assert result.evidence.solvers or not useless
 
 
 def test_a_policy_of_another_namespace_isolates_other_pods(tmp_path: Path) -> None:
-    assert found(checked(tmp_path, policy("a", DB), policy("a", DB, "other"))) == []
+    assert whole(checked(tmp_path, policy("a", DB), policy("a", DB, "other"))) == []
 
 
 def test_a_default_deny_is_kept_for_pods_that_the_cluster_does_not_have_yet(tmp_path: Path) -> None:
     given = (policy("a", INGRESS), policy("b", DB), policy("c", DB))
     for cluster in ("", PODS):
-        assert found(checked(tmp_path, *given, cluster=cluster)) == ["shop/b", "shop/c"]
+        assert whole(checked(tmp_path, *given, cluster=cluster)) == ["shop/b", "shop/c"]
     back = DB.replace("app: db", "tier: back")
     given = (policy("a", DB), policy("b", back))
-    assert found(checked(tmp_path, *given, cluster=PODS)) == []
+    assert whole(checked(tmp_path, *given, cluster=PODS)) == []
 
 
 def test_a_policy_that_selects_nothing_has_one_finding(tmp_path: Path) -> None:
     result = checked(tmp_path, policy("a", DB.replace("db", "gone")), cluster=PODS)
-    assert found(result, "PC2004") == ["shop/a"] and found(result) == []
+    assert whole(result, "PC2004") == ["shop/a"] and whole(result) == []
 
 
 def test_rules_are_judged_without_the_policies_that_may_be_deleted(tmp_path: Path) -> None:
     """The rules of two equal policies make each other useless, until one policy is deleted."""
     result = checked(tmp_path, policy("a", DB_80), policy("b", DB_80))
-    assert found(result, "PC2003") == [] and result.removable_together == ()
+    assert whole(result, "PC2003") == [] and result.removable_together == ()
     assert [note.text for note in result.findings[0].notes] == ["shop/a applies to the same pods"]
 
 
@@ -116,7 +91,7 @@ def test_an_ordered_policy_without_effect_is_found(tmp_path: Path) -> None:
         "  ingress: [{name: denies, action: Deny, from: [{namespaces: {}}]}]\n---\n"
     )
     result = checked(tmp_path, admin % ("first", 1), admin % ("second", 2))
-    assert len(found(result)) == 1 and found(result)[0].endswith("second")
+    assert len(whole(result)) == 1 and whole(result)[0].endswith("second")
 
 
 def test_with_rules_that_are_not_understood_no_policy_is_called_useless(tmp_path: Path) -> None:
@@ -126,9 +101,7 @@ def test_with_rules_that_are_not_understood_no_policy_is_called_useless(tmp_path
         "  egress: [{toFQDNs: [{matchName: example.com}]}]\n---\n"
     )
     (tmp_path / "p.yaml").write_text(policy("a", DB) + policy("b", DB) + opaque)
-    from policyc.compiler.frontend.lowered import Unsupported
-
     with Path("/dev/null").open("rb") as stdin:
         options = ReadOptions(unsupported=Unsupported.DENY)
         read = read_to_check([str(tmp_path / "p.yaml")], [], options, stdin)
-    assert found(check(read, CheckOptions(True), lambda _: None).result) == []
+    assert whole(check(read, CheckOptions(True), lambda _: None).result) == []
