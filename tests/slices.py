@@ -31,6 +31,9 @@ def at_length(mark: pytest.MarkDecorator) -> list[pytest.MarkDecorator]:
     return [mark] if os.environ.get(AT_LENGTH) else []
 
 
+PAIRS = 2
+ATTACKS = "attacks"
+"""The folder whose tests keep each pair of values."""
 FEW = 2
 """So many cases of one test always run."""
 Case = tuple[int, ...]
@@ -40,8 +43,8 @@ Case = tuple[int, ...]
 def mark_beyond_covering(items: Iterable[pytest.Item]) -> None:
     """Mark cases of kernel tests `slow` whose values other cases cover.
 
-    Of two lists of parameters each value still runs, of three or more each pair of values. Pairs with
-    an address family count only where a test is marked as one of both.
+    Each value of each list of parameters still runs. Of attacks with three or more lists each pair of
+    values does, too; pairs with an address family count only where a test is marked as one of both.
     """
     if os.environ.get(AT_LENGTH):
         return
@@ -57,7 +60,7 @@ def mark_beyond_covering(items: Iterable[pytest.Item]) -> None:
             names, cases = _cases(group)
             both = any(item.get_closest_marker(BOTH) for item in group)
             alone = set() if both else {at for at, name in enumerate(names) if name == FAMILY}
-            kept = covering(cases, alone)
+            kept = covering(cases, alone, PAIRS if ATTACKS in group[0].path.parts else 1)
             for at, item in enumerate(group):
                 if at not in kept:
                     item.add_marker(pytest.mark.slow)
@@ -87,8 +90,10 @@ def hashed(value: object) -> object:
     return value
 
 
-def covering(cases: Sequence[Case], alone: Collection[int] = ()) -> set[int]:
-    """The positions of few cases that have every value of two axes, or every pair of more axes.
+def covering(cases: Sequence[Case], alone: Collection[int] = (), size: int = PAIRS) -> set[int]:
+    """The positions of few cases that have every value, or of three and more axes every pair of values.
+
+    With a `size` of 1 each value is enough for any number of axes.
 
     Axes that always change together count as one, and one that never changes as none. No pairs are
     wanted with the axes in `alone`. Of cases that cover equally much, the one with the values used least
@@ -99,7 +104,7 @@ def covering(cases: Sequence[Case], alone: Collection[int] = ()) -> set[int]:
     paired = sorted({axis for axis in columns if axis not in apart and len(set(axis)) > 1})
     single = sorted(apart) if paired else sorted(set(columns))
     axes = [*paired, *single]
-    size = 1 if len(paired) < 3 else 2
+    size = 1 if len(paired) < 3 else size
     chosen = [*_sets(len(paired), size), *((at,) for at in range(len(paired), len(axes)))]
     wanted = [
         {(each, tuple(axes[axis][at] for axis in each)) for each in chosen}

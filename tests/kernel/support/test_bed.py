@@ -115,6 +115,7 @@ def is_written(fd: int) -> bool:
     return not bpf_syscall.map_info(fd).flags & RDONLY_PROG
 
 
+@pytest.mark.slow
 def test_a_reused_bed_equals_a_new_one(objects: Path, tmp_path: Path) -> None:
     with (
         new_bed(objects, tmp_path / "new") as (new, _),
