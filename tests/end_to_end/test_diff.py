@@ -338,3 +338,17 @@ def test_a_pod_that_becomes_host_networked_is_reported(policyc: Run) -> None:
     given = ("--cluster-old", "pods.yaml", "--cluster-new", "host.yaml")
     _, out, _ = policyc("diff", "old", "old", *given)
     assert "not compared: shop/db" in out
+
+
+def test_the_changed_policies_come_before_the_regions(policyc: Run) -> None:
+    Path("gone").mkdir()
+    Path("gone/other.yaml").write_text(POLICY.replace("PORTS", "80").replace("name: db", "name: o"))
+    code, text, _ = policyc("diff", "old", "gone")
+    assert code == 1
+    places = [text.index(each) for each in ("from old to gone", "policy", "shop: 1 policy", "1. ")]
+    assert places == sorted(places)
+    found = json.loads(policyc("diff", "old", "gone", "--format", "json")[1])["objects"]
+    assert found["summary"] == [found["summary"][0]] and found["summary"][0].startswith("shop: ")
+    markdown = policyc("diff", "old", "gone", "--format", "markdown")[1]
+    assert markdown.index(found["summary"][0].partition(":")[0] + ": ") < markdown.index("| # |")
+    assert "policies: " in markdown

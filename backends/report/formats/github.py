@@ -93,7 +93,7 @@ def _annotation(entry: Entry, options: ReportOptions) -> str:
 
 def _place(span: Span, options: ReportOptions) -> dict[str, str]:
     """The file relative to the working directory, and the range; of another commit the file alone."""
-    if span.file.startswith("<"):
+    if span.file.startswith(("<", "bundle:")):
         return {}
     if span.file.startswith("git:"):
         return {"file": span.file.removeprefix("git:").partition(":")[2] or "."}

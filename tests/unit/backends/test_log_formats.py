@@ -120,6 +120,7 @@ def test_a_property_escapes_what_separates_properties() -> None:
         ("policies/a.yaml", {"file": "policies/a.yaml", "line": "3", "col": "4"}),
         ("git:main:policies/a.yaml", {"file": "policies/a.yaml"}),
         ("<stdin>", {}),
+        ("bundle:out:policies/a.yaml", {}),
         ("<kustomize overlay>", {}),
     ],
 )
