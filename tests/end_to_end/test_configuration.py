@@ -345,3 +345,25 @@ def test_a_likely_wrong_name_is_noticed(policyc: Run, here: Path) -> None:
     (here / ".policyc.yaml").rename(here / ".policyc.yml")
     _, _, err = policyc("list", "-f", "copies")
     assert "ignored: .policyc.yml: the name is .policyc.yaml" in err
+
+
+def test_exclude_is_about_both_sides_where_the_configuration_is_below_them(
+    policyc: Run, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / ".policyc.yaml").unlink()
+    (here / "copies/db.yaml").unlink()
+    (here / "policies/db.old.yaml").unlink()
+    write(here, {"app/.policyc.yaml": "exclude: [gen/]\n", "app/gen/x.yaml": POLICY % "other"})
+    commit()
+    given = ("--config", "app/.policyc.yaml", "--allow-unknown-kinds", "Widget")
+    code, out, _ = policyc("diff", "git:HEAD", ".", *given)
+    assert (code, out.partition(":")[0]) == (0, "equal") and "1 policy" not in out
+    monkeypatch.chdir(here / "app")
+    code, out, _ = policyc("diff", "git:HEAD:", "..", "--allow-unknown-kinds", "Widget")
+    assert (code, out.partition(":")[0]) == (0, "equal") and "1 policy" not in out
+
+
+def test_files_of_git_itself_are_no_input(policyc: Run, here: Path) -> None:
+    (here / ".policyc.yaml").write_text("paths: [.git/config]\n")
+    code, _, err = policyc("check")
+    assert code == 2 and "PC2093" in err and "repositoryformat" not in err

@@ -43,6 +43,15 @@ def contents(policies: PolicySet) -> Counter[Policy]:
     return Counter(replace(p, name="") for tier in policies.tiers for p in tier.policies)
 
 
+def without(policies: PolicySet, policy: Policy) -> PolicySet:
+    return PolicySet(
+        tuple(
+            replace(tier, policies=tuple(each for each in tier.policies if each is not policy))
+            for tier in policies.tiers
+        )
+    )
+
+
 def check(seed: int) -> None:
     rng = random.Random(seed)
     policies = with_copies(rng, tiered_case(rng, max_tiers=3, max_policies=3).policies)
@@ -54,6 +63,9 @@ def check(seed: int) -> None:
     gone = Counter(each.policy.name for each in found.found)
     assert Counter(names(found.left)) == Counter(names(policies)) - gone
     assert isinstance(compare(policies, found.left), Same), f"seed {seed}"
+    for each in found.found:
+        alone = without(policies, each.policy)
+        assert isinstance(compare(policies, alone), Same), f"seed {seed}: {each.policy.title}"
     for content, number in contents(found.left).items():
         assert number == 1 or content.hosts != NEVER, f"seed {seed}: a copy is left"
 

@@ -155,7 +155,7 @@ def _findings(
     idle_policies = {each.place.span for each in about_all if each.code == SELECTS_NOTHING.name}
     deleted = [each for each in whole.found if each.policy.origin.span not in idle_policies]
     yield from about_all
-    yield from findings_of_policies(replace(whole, found=tuple(deleted)))
+    yield from findings_of_policies(replace(whole, found=tuple(deleted)), options.pod_networks)
     yield from findings_of(_not_said(answers.useless, about_all), universe.words)
 
 

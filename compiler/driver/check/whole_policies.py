@@ -17,6 +17,7 @@ from policyc.compiler.driver.check.codes import POLICY_CHANGES_NOTHING
 from policyc.compiler.driver.compile.compile import Progress, Read
 from policyc.ir.bounds import is_understood
 from policyc.ir.diagnostics import Note
+from policyc.ir.peers import Network
 from policyc.ir.policy import NEVER, Direction, Policy, PolicySet
 from policyc.ir.results.common import Finding
 from policyc.ir.results.places import key_of_policy, place_of_policy
@@ -118,24 +119,56 @@ class _Search:
 
     def __init__(self, options: CheckOptions, policies: PolicySet) -> None:
         self._options = options
+        self._policies = policies
         self.left = policies
         self.queries = 0
         self.undecided: list[str] = []
 
     def is_deleted(self, policy: Policy) -> bool:
         """Whether nothing changes without the policy; if so, it is deleted for the next question."""
-        beside = self.left if _has_rules(policy) else _restricted(self.left, is_kept=_has_no_rules)
-        options = self._options
-        asked = Asked(beside, options.pod_networks, options.solver, options.timeout_ms)
-        groups = list(groups_of(beside, _without(beside, policy)))
-        queries, answer, reason = prove_groups(asked, groups)
-        self.queries += queries
-        if answer is Answer.UNKNOWN:
-            self.undecided.append(f"does {policy.title} change anything? {reason}")
-        if answer is not Answer.UNSAT:
-            return False
+        for before, after in self._comparisons(policy):
+            groups = list(groups_of(before, after))
+            queries, answer, reason = prove_groups(self._asked(before), groups)
+            self.queries += queries
+            if answer is Answer.UNKNOWN:
+                self.undecided.append(f"does {policy.title} change anything? {reason}")
+            if answer is not Answer.UNSAT:
+                return False
         self.left = _without(self.left, policy)
         return True
+
+    def _asked(self, policies: PolicySet) -> Asked:
+        options = self._options
+        return Asked(policies, options.pod_networks, options.solver, options.timeout_ms)
+
+    def _comparisons(self, policy: Policy) -> Iterator[tuple[PolicySet, PolicySet]]:
+        """The sets, with the policy and without it, that must be equal.
+
+        Those are all policies, those that are left, and these without their rules: what the policy
+        isolates must be isolated still. A policy without rules is compared with such policies alone.
+        """
+        if not _has_rules(policy):
+            beside = _restricted(self.left, is_kept=_has_no_rules)
+            yield beside, _without(beside, policy)
+            return
+        yield self._policies, _without(self._policies, policy)
+        less = _without(self.left, policy)
+        yield self.left, less
+        if policy.isolates:
+            yield _emptied(self.left), _emptied(less)
+
+
+def _emptied(policies: PolicySet) -> PolicySet:
+    """The policies without their rules: what is isolated remains."""
+    return PolicySet(
+        tuple(
+            replace(
+                tier,
+                policies=tuple(replace(each, ingress=(), egress=()) for each in tier.policies),
+            )
+            for tier in policies.tiers
+        )
+    )
 
 
 def _has_rules(policy: Policy) -> bool:
@@ -158,8 +191,11 @@ def _restricted(policies: PolicySet, is_kept: Callable[[Policy], bool]) -> Polic
     )
 
 
-def findings_of_policies(useless: UselessPolicies) -> Iterator[Finding]:
-    """A finding for each policy that changes nothing."""
+def findings_of_policies(
+    useless: UselessPolicies, networks: tuple[Network, ...]
+) -> Iterator[Finding]:
+    """A finding for each policy that changes nothing, where the pods' addresses are in `networks`."""
+    among = f" whose pods have addresses in {', '.join(map(str, networks))}" if networks else ""
     code = POLICY_CHANGES_NOTHING
     n = len(useless.found)
     together = f" All {n} policies with this finding may be deleted together." if n > 1 else ""
@@ -170,7 +206,7 @@ def findings_of_policies(useless: UselessPolicies) -> Iterator[Finding]:
             code.severity,
             code.at(place.span, policy=place.words).message,
             "Without the policy every verdict and every effect stays the same."
-            f"{together} This holds in every cluster.",
+            f"{together} This holds in every cluster{among}.",
             place,
             key_of_policy(each.policy),
             tuple(

@@ -18,8 +18,14 @@ def object_changes(old: PolicySet, new: PolicySet) -> ObjectChanges:
     """The changed policies of two sets; positions in files do not count."""
     before, after = _by_key(old), _by_key(new)
     gone = {key: before[key][1] for key in sorted(before.keys() - after.keys())}
+    unordered = {
+        tier.name for tier in (*old.tiers, *new.tiers) if tier.mode is TierMode.DENY_WINS
+    } - {tier.name for tier in (*old.tiers, *new.tiers) if tier.mode is TierMode.FIRST_MATCH}
     come = {key: after[key][1] for key in sorted(after.keys() - before.keys())}
-    renamed = _renamed(gone, come)
+    renamed = _renamed(
+        {key: each for key, each in gone.items() if before[key][0].name in unordered},
+        {key: each for key, each in come.items() if after[key][0].name in unordered},
+    )
     for policy, other in renamed:
         del gone[_key(policy)], come[_key(other)]
     both = sorted(before.keys() & after.keys())
@@ -97,8 +103,8 @@ def _sentences(old: PolicySet, new: PolicySet, found: ObjectChanges) -> Iterator
         yield f"{namespace or _CLUSTER}: {', '.join(parts)}{effect}"
 
 
-_NO_LONGER = "no policy isolates its pods"
-_NOW = "pods are isolated"
+_NO_LONGER = "it has no policy any more that isolates pods"
+_NOW = "it now has policies that isolate pods"
 
 
 def _rank(effect: str) -> int:
@@ -113,8 +119,8 @@ def _effect(namespace: str, old: PolicySet, new: PolicySet) -> str:
     lost = [each for each in lost if not _isolates(new, namespace, each, True)]
     won = [each for each in Direction if _isolates(new, namespace, each, False)]
     won = [each for each in won if not _isolates(old, namespace, each, True)]
-    parts = [f"{_NO_LONGER} for {_words(lost)} any more"] if lost else []
-    return "; ".join([*parts, f"some or all of its {_NOW} for {_words(won)} now"] if won else parts)
+    parts = [f"{_NO_LONGER} for {_words(lost)}"] if lost else []
+    return "; ".join([*parts, f"{_NOW} for {_words(won)}"] if won else parts)
 
 
 def _words(directions: Iterable[Direction]) -> str:

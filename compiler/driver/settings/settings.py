@@ -218,7 +218,10 @@ class _Reader:
         plain = Path(os.path.normpath(path))
         if plain.is_absolute() or plain.parts[:1] == ("..",):
             return "paths are inside the directory of the file, and relative to it"
-        if not Path(os.path.realpath(self._home / path)).is_relative_to(self._around):
+        real = Path(os.path.realpath(self._home / path))
+        if ".git" in real.parts:
+            return "expected a path of a file or directory outside of .git"
+        if not real.is_relative_to(self._around):
             return f"`{path}` is a link that leads out of the repository"
         return ""
 

@@ -94,7 +94,8 @@ def what_is(name: str, data: bytes) -> Found:
             return Found.TEMPLATE
         if not _has_whole_documents(scratch, data):
             has_types = _TYPE_FIELD.search(data) or _has_type_like_fields(data)
-            return Found.OBJECTS if has_types else Found.NOTHING
+            is_like = has_types or any(map(_is_like_object, documents))
+            return Found.OBJECTS if is_like else Found.NOTHING
     if is_template and "templates" in path.parts[:-1]:
         return Found.TEMPLATE
     if path.name == "Chart.yaml" and all(map(_is_chart, documents)):

@@ -18,7 +18,10 @@ _PLAIN = frozenset({"apiVersion", "kind", "metadata", "resources", "images", "re
 
 def changes_of(name: str, data: bytes) -> tuple[str, ...] | None:
     """The fields by which a kustomization changes objects, sorted; None if it is another object."""
-    documents = list(read_documents(data, name, Report()))
+    scratch = Report()
+    documents = list(read_documents(data, name, scratch))
+    if scratch.errors:
+        return None
     mappings = [each for each in documents if isinstance(each, Mapping)]
     if any(_kind_of(each) not in _KINDS for each in mappings):
         return None

@@ -39,8 +39,12 @@ class Selection:
     def in_folder(self, folder: str) -> IsRead:
         """For a directory of the file system; the files' paths begin with `folder`."""
         real = os.path.realpath(folder)
-        below = os.path.relpath(real, self.root)
-        return lambda file: self._is_read(f"{below}/{os.path.relpath(file, folder)}")
+
+        def is_read(file: str) -> bool:
+            place = f"{real}/{os.path.relpath(file, folder)}"
+            return self._is_read(os.path.relpath(place, self.root))
+
+        return is_read
 
     def in_commit(self, repository: str) -> IsRead:
         """For a commit of a repository, `.` being that of the working directory.

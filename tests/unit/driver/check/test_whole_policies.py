@@ -39,6 +39,7 @@ def whole(result: CheckResult, code: str = "PC2011") -> list[str]:
         ((INGRESS, BOTH), ["shop/a"]),
         ((INGRESS, "podSelector: {}, policyTypes: [Egress]"), []),
         ((DB,), []),
+        ((DB_ANY, DB_ANY, DB_80), ["shop/b", "shop/c"]),
         ((BOTH, "podSelector: {}, ingress: [{ports: [{port: 80}]}]", EGRESS_53), []),
     ],
 )
@@ -105,3 +106,20 @@ def test_with_rules_that_are_not_understood_no_policy_is_called_useless(tmp_path
         options = ReadOptions(unsupported=Unsupported.DENY)
         read = read_to_check([str(tmp_path / "p.yaml")], [], options, stdin)
     assert whole(check(read, CheckOptions(True), lambda _: None).result) == []
+
+
+def test_each_reported_policy_may_be_deleted_alone(tmp_path: Path) -> None:
+    """Without `a`, `b` decides nothing that `c` does not; with `a`, it does."""
+    text = (
+        "apiVersion: policy.networking.k8s.io/v1alpha2\nkind: ClusterNetworkPolicy\n"
+        "metadata: {name: %s}\nspec:\n  tier: Admin\n  priority: %d\n  subject: {namespaces: {}}\n"
+        "  ingress:\n%s---\n"
+    )
+    rule = "  - {action: %s, from: [{namespaces: {matchLabels: {x: '1'}}}]}\n"
+    given = (
+        text % ("b", 10, (rule % "Deny") * 2),
+        text % ("a", 20, rule % "Accept"),
+        text % ("c", 30, rule % "Deny"),
+    )
+    names = whole(checked(tmp_path, *given))
+    assert not any(name.endswith("b") for name in names)

@@ -107,9 +107,9 @@ def test_the_order_of_network_policies_is_no_change() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "effect"),
     [
-        ((BOTH,), (), "; no policy isolates its pods for ingress and egress any more"),
-        ((BOTH,), (EGRESS,), "; no policy isolates its pods for ingress any more"),
-        ((), (EGRESS,), "; some or all of its pods are isolated for egress now"),
+        ((BOTH,), (), "; it has no policy any more that isolates pods for ingress and egress"),
+        ((BOTH,), (EGRESS,), "; it has no policy any more that isolates pods for ingress"),
+        ((), (EGRESS,), "; it now has policies that isolate pods for egress"),
         ((WEB % 1, BOTH), (WEB % 1, EGRESS), ""),
         ((WEB % 1, WEB % 2), (WEB % 1,), ""),
     ],
@@ -130,7 +130,7 @@ def test_a_policy_without_a_namespace_may_isolate_the_pods_still() -> None:
     clusterwide = calico_policy("all", 1)
     found = changes((network_policy("a", spec=BOTH), clusterwide), (clusterwide,))
     assert found.summary == (
-        "shop: 1 policy removed; no policy isolates its pods for egress any more",
+        "shop: 1 policy removed; it has no policy any more that isolates pods for egress",
     )
 
 
