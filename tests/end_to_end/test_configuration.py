@@ -2,7 +2,6 @@
 """`.policyc.yaml` completes every command, and `policyc init` writes one that works."""
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 import yaml
 
 from policyc.compiler.cli.main import run
+from tests.commits import commit, first_commit
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "config.schema.json"
 POLICY = """\
@@ -56,8 +56,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     repository.mkdir()
     monkeypatch.chdir(repository)
     write(repository, FILES)
-    git("init", "-q", "-b", "main")
-    commit()
+    first_commit()
     return repository
 
 
@@ -66,16 +65,6 @@ def write(folder: Path, files: dict[str, str]) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-
-
-def git(*arguments: str) -> None:
-    identity = ("-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false")
-    subprocess.run(["git", *identity, *arguments], check=True)
-
-
-def commit() -> None:
-    git("add", "-A")
-    git("commit", "-q", "-m", "change")
 
 
 @pytest.fixture
@@ -138,8 +127,7 @@ def test_commits_of_other_repositories_are_read(
     other = here.parent / "other"
     write(other, {"copies/x.old.yaml": POLICY % "other"})
     monkeypatch.chdir(other)
-    git("init", "-q", "-b", "main")
-    commit()
+    first_commit()
     monkeypatch.chdir(here)
     code, _, err = policyc("diff", "git:main", "../other/copies", "--universe", "symbolic")
     assert code == 0 and "PC0137" not in err, "both sides are those of the other repository"

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A repository that has more than manifests: every command passes over what is no Kubernetes object."""
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from policyc.compiler.cli.main import run
+from tests.commits import first_commit
 
 POLICY = """\
 apiVersion: networking.k8s.io/v1
@@ -51,17 +51,7 @@ def policyc(
     }
     for name, text in files.items():
         write(tmp_path / name, text)
-    git = (
-        "git",
-        "-c",
-        "user.name=a",
-        "-c",
-        "user.email=a@example.com",
-        "-c",
-        "commit.gpgsign=false",
-    )
-    for arguments in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-q", "-m", "first")):
-        subprocess.run([*git, *arguments], check=True)
+    first_commit()
 
     def runs(*arguments: str) -> tuple[int, str, str]:
         capfd.readouterr()

@@ -4,12 +4,12 @@
 import json
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from policyc.compiler.cli.main import run
+from tests.commits import first_commit
 from tests.end_to_end.command import policyc_here
 
 POLICY = """\
@@ -56,17 +56,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (work / "shop.intent").write_text(INTENT)
     monkeypatch.setenv("PATH", str(tools), prepend=os.pathsep)
     monkeypatch.chdir(work)
-    git = (
-        "git",
-        "-c",
-        "user.name=a",
-        "-c",
-        "user.email=a@example.org",
-        "-c",
-        "commit.gpgsign=false",
-    )
-    for command in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-q", "-m", "one")):
-        subprocess.run([*git, *command], check=True)
+    first_commit()
     return work
 
 

@@ -82,7 +82,7 @@ def _reordered(old: PolicySet, new: PolicySet, changed: Mapping[Policy, Policy])
 
 
 def _sentences(old: PolicySet, new: PolicySet, found: ObjectChanges) -> Iterator[str]:
-    """A sentence for each namespace, those first whose pods lose or gain their isolation."""
+    """A sentence for each namespace, those first whose policies no longer isolate, or now do."""
     counts: dict[str, Counter[str]] = {}
     for what, policies in (
         ("removed", found.removed),
@@ -112,7 +112,7 @@ def _rank(effect: str) -> int:
 
 
 def _effect(namespace: str, old: PolicySet, new: PolicySet) -> str:
-    """What changed for the isolation of a namespace's pods; nothing if that is not certain."""
+    """Whether the first policy that isolates pods came, or the last one went; empty if neither."""
     if not namespace:
         return ""
     lost = [each for each in Direction if _isolates(old, namespace, each, False)]

@@ -13,8 +13,7 @@ from policyc.ir.diagnostics import Report
 def other_configuration(file: str, side: str) -> str | None:
     """The name of the configuration of a side's commit if its content is another one; else None.
 
-    `file` is the one in use. A side that is no commit has no other one. If the commit has none, the name
-    is that of the file that it lacks.
+    `file` is the one in use. A side that is no commit, or whose commit has no configuration, has none.
     """
     if not side.startswith(GIT_SCHEME) or file.startswith(GIT_SCHEME):
         return None
@@ -26,4 +25,4 @@ def other_configuration(file: str, side: str) -> str | None:
     path = Path(real).relative_to(os.path.realpath(repository)).as_posix()
     name = f"{GIT_SCHEME}{revision}:{path}"
     found = [each.data for each in contents([git_source(name)], Report())]
-    return None if found == [read_whole(PathSource(file), Report())] else name
+    return name if found and found != [read_whole(PathSource(file), Report())] else None

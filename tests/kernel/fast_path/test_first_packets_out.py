@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""First packets of connections of a pod with other nodes and external hosts: past the stack."""
+"""First packets between a pod and other nodes or external hosts do not take the stack."""
 
 import socket
 import subprocess

@@ -5,7 +5,6 @@ import io
 import os
 import pickle
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,6 +17,7 @@ from policyc.compiler.frontend.read import PolicyInput, ReadOptions, read_polici
 from policyc.compiler.frontend.yaml import rendering
 from policyc.ir.diagnostics import Diagnostic
 from policyc.ir.errors import CodedHostError, InputError
+from tests.commits import first_commit
 
 POLICY = """\
 apiVersion: networking.k8s.io/v1
@@ -61,20 +61,6 @@ def fault(*arguments: str, options: ReadOptions = OPTIONS) -> Diagnostic:
         read(*arguments, options=options)
     (only,) = (each for each in caught.value.findings if each.is_error)
     return only
-
-
-def commit() -> None:
-    git = (
-        "git",
-        "-c",
-        "user.name=a",
-        "-c",
-        "user.email=a@example.org",
-        "-c",
-        "commit.gpgsign=false",
-    )
-    for command in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-q", "-m", "one")):
-        subprocess.run([*git, *command], check=True, capture_output=True)
 
 
 def leftovers() -> list[str]:
@@ -207,7 +193,7 @@ def test_a_commit_is_rendered_as_it_was(tool: Tool) -> None:
     tool("kustomize", f'/bin/cat "$2/../base/out.yaml"; echo ---\n{PRINTS}')
     Path("base").mkdir()
     Path("base/out.yaml").write_text(POLICY.replace("db", "base"))
-    commit()
+    first_commit()
     Path("app/out.yaml").unlink()
     Path("base/out.yaml").unlink()
     found = read("kustomize:git:HEAD:app").lowered
@@ -218,7 +204,7 @@ def test_a_commit_is_rendered_as_it_was(tool: Tool) -> None:
 
 def test_a_failure_in_a_commit_does_not_show_the_directory(tool: Tool) -> None:
     tool("kustomize", 'echo "Error: $2/out.yaml is bad" >&2; exit 1\n')
-    commit()
+    first_commit()
     found = fault("kustomize:git:HEAD:app")
     assert found.message == (
         "`kustomize build git:HEAD:app` failed: Error: git:HEAD:app/out.yaml is bad"
@@ -232,7 +218,7 @@ def test_the_directory_is_removed_when_the_tool_is_stopped(
 ) -> None:
     monkeypatch.setattr(rendering, "SECONDS", 0.2)
     tool("kustomize", "while :; do :; done\n")
-    commit()
+    first_commit()
     with pytest.raises(CodedHostError, match="`kustomize build git:HEAD:app` was stopped"):
         read("kustomize:git:HEAD:app")
     assert not leftovers()
@@ -242,7 +228,7 @@ def test_a_chart_of_a_commit_gets_the_values_of_the_commit(tool: Tool, tmp_path:
     """Values outside the repository are the same for every commit."""
     tool("helm", f'echo "$*" > arguments; /bin/cat "$7" "$9" > values\n{HELM}')
     Path("values.yaml").write_text("old")
-    commit()
+    first_commit()
     Path("values.yaml").write_text("new")
     (tmp_path / "outside.yaml").write_text("outside")
     options = replace(OPTIONS, helm_values=("values.yaml", "../outside.yaml"))
@@ -254,7 +240,7 @@ def test_a_chart_of_a_commit_gets_the_values_of_the_commit(tool: Tool, tmp_path:
 
 def test_values_that_the_commit_lacks(tool: Tool) -> None:
     tool("helm", HELM)
-    commit()
+    first_commit()
     Path("values.yaml").write_text("new")
     found = fault("helm:git:HEAD:app", options=replace(OPTIONS, helm_values=("values.yaml",)))
     assert (found.code, found.span.file) == ("PC0124", "git:HEAD:values.yaml")
@@ -264,7 +250,7 @@ def test_values_that_the_commit_lacks(tool: Tool) -> None:
 def test_a_chart_at_the_root_has_the_repository_s_name(tool: Tool) -> None:
     tool("helm", f"echo $2 >> releases\n{HELM}")
     Path("out.yaml").write_text(POLICY)
-    commit()
+    first_commit()
     read("helm:git:HEAD:")
     read("helm:.")
     assert Path("releases").read_text() == "work\nwork\n"
@@ -275,7 +261,7 @@ def test_a_link_out_of_the_commit_is_refused(tool: Tool, target: str) -> None:
     tool("kustomize", "echo ran > ran\n")
     Path("app/link").symlink_to(target)
     Path("app/loop").symlink_to(".")
-    commit()
+    first_commit()
     found = fault("kustomize:git:HEAD:app")
     assert (found.code, found.span.file) == ("PC0129", "git:HEAD:app/link")
     assert not Path("ran").exists() and not leftovers()
@@ -284,13 +270,13 @@ def test_a_link_out_of_the_commit_is_refused(tool: Tool, target: str) -> None:
 def test_links_inside_a_commit_stay(tool: Tool) -> None:
     tool("kustomize", PRINTS)
     Path("same").symlink_to("app")
-    commit()
+    first_commit()
     assert len(read("kustomize:git:HEAD:app").lowered) == 1
 
 
 def test_a_commit_or_directory_that_does_not_exist(tool: Tool) -> None:
     tool("kustomize", PRINTS)
-    commit()
+    first_commit()
     assert fault("kustomize:git:none:app").code == "PC0123"
     assert fault("kustomize:git:HEAD:none").code == "PC0124"
     assert fault("kustomize:git::app").code == "PC0121"
@@ -302,7 +288,7 @@ def test_helm_does_not_follow_links_out_of_the_repository(tool: Tool, tmp_path: 
     Path("other").mkdir()
     Path("other/link").symlink_to(tmp_path / "secret")
     Path("app/other").symlink_to("../other")
-    commit()
+    first_commit()
     found = fault("helm:app")
     assert (found.code, found.span.file) == ("PC0129", "app/other/link")
     assert not Path("ran").exists()
