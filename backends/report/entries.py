@@ -7,10 +7,12 @@ A difference, a finding and an intent are an entry each, and so is a question th
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 
 from policyc.backends.report.flows import flow_words
+from policyc.backends.report.options import ReportOptions
 from policyc.backends.report.verdicts import verdict_words
-from policyc.backends.report.words import DID, MAY_BE, region_words
+from policyc.backends.report.words import DID, MAY_BE, left_out_words, region_words
 from policyc.ir.diagnostics import Severity
 from policyc.ir.printable import printable
 from policyc.ir.results.check import CheckResult
@@ -141,6 +143,31 @@ def witness_lines(witness: Witness) -> list[str]:
         head = f"{label}: " if label else ""
         lines += [f"{head}{line}" for line in verdict_words(verdict)]
     return lines
+
+
+def omitted_lines(result: DiffResult) -> list[str]:
+    """The numbers of regions that were found and are not entries; nothing if all are."""
+    lines = [left_out_words(result.possible_counts, result.possible, MAY_BE)]
+    if result.outcome is not DiffOutcome.UNDECIDED:
+        lines.insert(0, left_out_words(result.counts, result.differences))
+    return [f"{line}; --all shows every region" for line in lines if line]
+
+
+def place_in_work_tree(span: Span, options: ReportOptions) -> dict[str, str]:
+    """The file relative to the working directory, and the range; of another commit the file alone."""
+    if span.file.startswith(("<", "bundle:")):
+        return {}
+    if span.file.startswith("git:"):
+        return {"file": span.file.removeprefix("git:").partition(":")[2] or "."}
+    root = (options.root or Path.cwd()).resolve()
+    path = Path(root, span.file).resolve()
+    file = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+    if span.line < 1:
+        return {"file": file}
+    place = {"file": file, "line": str(span.line), "col": str(max(1, span.column))}
+    if span.end_column > span.column:
+        place |= {"endLine": str(span.line), "endColumn": str(span.end_column)}
+    return place
 
 
 def shown(lines: Sequence[str]) -> str:

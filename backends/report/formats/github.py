@@ -7,7 +7,6 @@ entries are plain lines of the log.
 
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
 
 from policyc.backends.report.entries import (
     Entry,
@@ -15,6 +14,8 @@ from policyc.backends.report.entries import (
     check_entries,
     diff_entries,
     failure_entries,
+    omitted_lines,
+    place_in_work_tree,
     shown,
     verify_entries,
 )
@@ -31,7 +32,6 @@ from policyc.ir.results.check import CheckResult
 from policyc.ir.results.diff import DiffResult
 from policyc.ir.results.failure import Failure
 from policyc.ir.results.verify import VerifyResult
-from policyc.ir.spans import Span
 
 FORMAT = "github"
 WRITES_COMMANDS = True
@@ -48,7 +48,7 @@ def diff_github(result: DiffResult, options: ReportOptions) -> str:
         head.append(objects_words(result.objects))
         summary = result.objects.summary
         head += clipped_lines(summary, MOST_NAMESPACES, "namespace", "namespaces")
-    return _document(head, diff_entries(result), options)
+    return _document([*head, *omitted_lines(result)], diff_entries(result), options)
 
 
 def check_github(result: CheckResult, options: ReportOptions) -> str:
@@ -83,29 +83,12 @@ def _document(head: list[str], entries: Iterable[Entry], options: ReportOptions)
 
 def _annotation(entry: Entry, options: ReportOptions) -> str:
     """`::error file=F,line=N,col=N,title=T::message`."""
-    properties = _place(entry.span, options) if entry.span else {}
+    properties = place_in_work_tree(entry.span, options) if entry.span else {}
     properties["title"] = f"policyc {entry.kind}"
     given = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
     open_ = "" if entry.is_decided else "undecided: "
     message = shown([f"{open_}{entry.title}", *entry.lines])
     return f"::{_COMMANDS[entry.level]} {given}::{_data(message)}"
-
-
-def _place(span: Span, options: ReportOptions) -> dict[str, str]:
-    """The file relative to the working directory, and the range; of another commit the file alone."""
-    if span.file.startswith(("<", "bundle:")):
-        return {}
-    if span.file.startswith("git:"):
-        return {"file": span.file.removeprefix("git:").partition(":")[2] or "."}
-    root = (options.root or Path.cwd()).resolve()
-    path = Path(root, span.file).resolve()
-    file = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
-    if span.line < 1:
-        return {"file": file}
-    place = {"file": file, "line": str(span.line), "col": str(max(1, span.column))}
-    if span.end_column > span.column:
-        place |= {"endLine": str(span.line), "endColumn": str(span.end_column)}
-    return place
 
 
 def _data(text: str) -> str:

@@ -14,6 +14,8 @@ from policyc.backends.report.entries import (
     check_entries,
     diff_entries,
     failure_entries,
+    omitted_lines,
+    place_in_work_tree,
     shown,
     verify_entries,
 )
@@ -29,31 +31,38 @@ FORMAT = "junit"
 _PASSES = (Level.HOLDS, Level.NOTE)
 
 
-def diff_junit(result: DiffResult, _options: ReportOptions) -> str:
+def diff_junit(result: DiffResult, options: ReportOptions) -> str:
     """A case for each region; one that passes if there is none."""
     headline = f"{result.outcome.value}: {diff_headline(result)}"
-    return _document("policyc diff", headline, diff_entries(result))
+    headline = "; ".join((headline, *omitted_lines(result)))
+    return _document("policyc diff", headline, diff_entries(result), options)
 
 
-def check_junit(result: CheckResult, _options: ReportOptions) -> str:
+def check_junit(result: CheckResult, options: ReportOptions) -> str:
     """A case for each finding; one that passes if there is none."""
-    return _document("policyc check", check_headline(result), check_entries(result))
+    return _document("policyc check", check_headline(result), check_entries(result), options)
 
 
-def verify_junit(result: VerifyResult, _options: ReportOptions) -> str:
+def verify_junit(result: VerifyResult, options: ReportOptions) -> str:
     """A case for each intent."""
-    return _document("policyc verify", verify_headline(result), verify_entries(result))
+    return _document("policyc verify", verify_headline(result), verify_entries(result), options)
 
 
-def failure_junit(failure: Failure, _options: ReportOptions) -> str:
+def failure_junit(failure: Failure, options: ReportOptions) -> str:
     """Each error that stopped the command is a case with an error."""
     headline = f"policyc failed with exit code {failure.exit_code}"
-    return _document("policyc", headline, failure_entries(failure), is_failed=True)
+    return _document("policyc", headline, failure_entries(failure), options, is_failed=True)
 
 
-def _document(name: str, headline: str, entries: Iterable[Entry], is_failed: bool = False) -> str:
+def _document(
+    name: str,
+    headline: str,
+    entries: Iterable[Entry],
+    options: ReportOptions,
+    is_failed: bool = False,
+) -> str:
     given = list(entries)
-    cases = [_case(name, entry, is_failed) for entry in given]
+    cases = [_case(name, entry, options, is_failed) for entry in given]
     if not cases:
         cases = [Xml.Element("testcase", classname=name, name=printable(headline))]
     numbers = {
@@ -71,11 +80,12 @@ def _document(name: str, headline: str, entries: Iterable[Entry], is_failed: boo
     return f'<?xml version="1.0" encoding="utf-8"?>\n{Xml.tostring(suites, encoding="unicode")}\n'
 
 
-def _case(suite: str, entry: Entry, is_failed: bool) -> Xml.Element:
+def _case(suite: str, entry: Entry, options: ReportOptions, is_failed: bool) -> Xml.Element:
     case = Xml.Element("testcase", classname=f"{suite} {entry.kind}", name=printable(entry.title))
-    if entry.span is not None and entry.span.line:
-        case.set("file", printable(entry.span.file))
-        case.set("line", str(entry.span.line))
+    place = {} if entry.span is None else place_in_work_tree(entry.span, options)
+    for name in ("file", "line"):
+        if name in place:
+            case.set(name, printable(place[name]))
     where = () if entry.span is None else (str(entry.span),)
     text = shown((*where, *entry.lines))
     if not entry.is_decided or (is_failed and entry.level not in _PASSES):

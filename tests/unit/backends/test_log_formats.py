@@ -128,6 +128,18 @@ def test_the_place_is_a_file_of_the_pull_request(file: str, expected: dict[str, 
     finding = Code("PC9001", Severity.ERROR, "wrong").at(Span(file, 3, 4))
     ((_, properties, _),) = commands(render(Failure.of(InputError([finding])), "github"))
     assert {**expected, "title": "policyc PC9001"} == properties
+    suite = Xml.fromstring(render(Failure.of(InputError([finding])), "junit"))
+    (case,) = suite.iter("testcase")
+    assert (case.get("file"), case.get("line")) == (expected.get("file"), expected.get("line"))
+
+
+def test_regions_that_a_limit_leaves_out_are_counted() -> None:
+    result = samples.diff(count=2, omitted=5)
+    words = "not shown: 5 regions opened; --all shows every region"
+    assert f"\n{words}\n" in render(result, "github")
+    value = Xml.fromstring(render(result, "junit")).find("testsuite/properties/property")
+    assert value is not None and words in (value.get("value") or "")
+    assert "not shown" not in render(samples.diff(count=2), "github")
 
 
 def test_an_absolute_path_is_relative_to_the_working_directory(tmp_path: Path) -> None:
