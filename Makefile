@@ -28,28 +28,35 @@ NETKIT_TESTS ?= tests/kernel/fast_path/netkit_devices.py $(wildcard $(addprefix 
 	external_wire external_forwarding forwarding forwarding_out forwarding_wire fragments_wire hairpin host_wire reassembly reject \
 	service_forwarding service_wire snat_wire spoofing)))
 
-.PHONY: help install system demo check test test-all test-kernels kernel-table bench-policy bench-datapath bench-pairs bench-across bench-flows fuzz-parsers guest guest-packets guest-netkit guest-ipvlan lint format grammar prebuilt lock golden wheel clean
+.PHONY: help install python system demo check test test-all test-kernels kernel-table bench-policy bench-datapath bench-pairs bench-across bench-flows fuzz-parsers guest guest-packets guest-netkit guest-ipvlan lint format grammar prebuilt lock golden wheel clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 # Asks apt only for what is missing, so that a second run needs neither network nor root.
-system:
-	@missing=$$(for p in $(APT_PACKAGES); do dpkg -s $$p >/dev/null 2>&1 || echo $$p; done); \
-	if [ -n "$$missing" ]; then \
-		echo "installing system packages:" $$missing; \
-		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
-	fi
+define by-apt
+@missing=$$(for p in $(1); do dpkg -s $$p >/dev/null 2>&1 || echo $$p; done); \
+if [ -n "$$missing" ]; then \
+	echo "installing system packages:" $$missing; \
+	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+fi
+endef
 
-$(VENV)/installed: requirements.lock setup.cfg pyproject.toml
+python:
+	$(call by-apt,python3 python3-venv)
+
+system: python
+	$(call by-apt,$(APT_PACKAGES))
+
+$(VENV)/installed: requirements.lock setup.cfg pyproject.toml | python
 	@$(PYTHON) -m venv $(VENV)
 	@# Not compiled: most of it is never imported, and what is imported is compiled then.
 	@$(BIN)/pip install -q --disable-pip-version-check --no-compile --require-hashes -r requirements.lock
 	@PYTHONWARNINGS=ignore $(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-install: system ## system packages by apt, Python packages into .venv from the lock file
-	@$(MAKE) --no-print-directory $(VENV)/installed
+install: ## system packages by apt, Python packages into .venv from the lock file
+	@$(MAKE) --silent --jobs 2 APT_PACKAGES="$(APT_PACKAGES)" system $(VENV)/installed
 
 demo: install ## compile examples/online-shop, load it in a lab, send traffic, compare
 	@$(BIN)/policyc lab -f examples/online-shop/policies --cluster examples/online-shop/cluster

@@ -30,6 +30,7 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("where", "universe"),
     [

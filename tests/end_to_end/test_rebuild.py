@@ -162,6 +162,7 @@ def test_without_a_cluster(tmp_path: Path, ways: Ways) -> None:
     assert ways[-1] is not None
 
 
+@pytest.mark.slow
 def test_a_rebuild_works_with_the_llvm_backend(tmp_path: Path, ways: Ways) -> None:
     project = Project(tmp_path, 12)
     project.options = ["--backend", "llvm"]
@@ -483,6 +484,7 @@ def test_a_stream_is_read_once(project: Project, ways: Ways) -> None:
     assert ways == [None, None]
 
 
+@pytest.mark.slow
 def test_standard_input_by_its_path(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     given = ["compile", "-f", "/dev/stdin", "--cluster", str(project.folder / "c.yaml")]
     given += ["-o", str(project.folder / "with"), "--cache", str(project.folder / "cache")]

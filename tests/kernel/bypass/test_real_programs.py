@@ -119,6 +119,7 @@ def test_nginx_and_ab_with_kept_connections(node: Socketed, nginx: Path) -> None
     assert "Failed requests:        0" in said and "Non-2xx" not in said
 
 
+@pytest.mark.slow
 def test_curl_over_one_connection(node: Socketed, nginx: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()

@@ -82,6 +82,7 @@ def through_a_sidecar(node: Socketed) -> Iterator[Connection]:
         subprocess.run([*table, "-F", "OUTPUT"], check=True)
 
 
+@pytest.mark.slow
 def test_a_connection_through_a_sidecar_works_and_its_outer_part_alone_may_be_bypassed(
     node: Socketed,
 ) -> None:

@@ -297,6 +297,7 @@ def test_a_foreign_program_stays_and_the_load_fails(
     assert sent_on(lab)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["generic", "native"], ids=["the same way", "another way"])
 def test_a_later_load_that_fails_keeps_the_attached_xdp_program(
     lab: TwoNodes, bundle: Path, mode: xdp.Mode, monkeypatch: pytest.MonkeyPatch

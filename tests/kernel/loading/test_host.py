@@ -62,6 +62,7 @@ def _without_mounts(step: Callable[[], object], *hide: str) -> Callable[[], obje
     return hidden
 
 
+@pytest.mark.slow
 def test_a_child_process_that_hides_no_mount_loads(node: NodeUnderTest) -> None:
     assert _said_in_child(_without_mounts(lambda: node.load(node.policy()))) == "nothing"
     node.unload()
@@ -130,6 +131,7 @@ def test_a_kernel_that_is_too_old_is_reported(node: NodeUnderTest) -> None:
         )
 
 
+@pytest.mark.slow
 def test_a_kernel_with_preempt_rt_is_reported(
     node: NodeUnderTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

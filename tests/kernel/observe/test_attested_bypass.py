@@ -55,6 +55,7 @@ def test_what_the_load_made_is_attested(node: Socketed) -> None:
     assert faults(node) == []
 
 
+@pytest.mark.slow
 def test_a_missing_program_and_one_too_many_are_named(node: Socketed) -> None:
     bypass.SLOT.clear(node.pins)
     assert faults(node) == ["pc_bypass_slot: no program is called"]

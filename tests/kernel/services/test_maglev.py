@@ -102,6 +102,7 @@ def test_every_address_of_the_service_has_the_same_table(
     assert ends_of(picks, family) == ends_of(picks, family, to=OTHER_VIP)
 
 
+@pytest.mark.slow
 @families
 def test_endpoints_of_the_node_have_a_table_of_their_own(
     node: NodeUnderTest, picks: Picks, family: int

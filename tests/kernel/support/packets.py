@@ -12,6 +12,7 @@ import ipaddress
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 ETH_IP, ETH_IPV6, ETH_ARP, ETH_VLAN, ETH_LLDP = 0x0800, 0x86DD, 0x0806, 0x8100, 0x88CC
 ICMP, IGMP, TCP, UDP, GRE, ESP, AH, ICMP6, NO_NEXT, SCTP = 1, 2, 6, 17, 47, 50, 51, 58, 59, 132
@@ -45,6 +46,7 @@ def mac_bytes(mac: str) -> bytes:
     return bytes.fromhex(mac.replace(":", ""))
 
 
+@cache
 def packed(address: str) -> bytes:
     return ipaddress.ip_address(address).packed
 

@@ -8,6 +8,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from policyc.runtime.kernel import bpf_syscall
@@ -38,7 +39,7 @@ class Asked:
     def query(self) -> bytes:
         ends = (packed(each).ljust(16, b"\0") for each in (self.client, self.service))
         ports = (struct.pack("!H", each) for each in (self.source_port, self.port))
-        family = ipaddress.ip_address(self.client).version
+        family = 4 if len(packed(self.client)) == 4 else 6
         return _QUERY.pack(*ends, *ports, family, self.proto, 0, 0, self.kind, 0)
 
 
@@ -80,8 +81,12 @@ class Picks:
 
 
 def _shown(asked: Asked, raw: bytes) -> str:
-    size = len(packed(asked.client))
-    return str(ipaddress.ip_address(raw[:size]))
+    return _written(raw[: len(packed(asked.client))])
+
+
+@cache
+def _written(address: bytes) -> str:
+    return str(ipaddress.ip_address(address))
 
 
 @contextmanager

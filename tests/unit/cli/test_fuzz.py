@@ -35,6 +35,7 @@ objects:
 """
 
 
+@pytest.mark.slow
 def test_the_same_seed_tries_the_same(capfd: pytest.CaptureFixture[str]) -> None:
     said = []
     for seed in (5, 5, 6):

@@ -182,6 +182,7 @@ def test_a_cluster_without_workers_is_reported() -> None:
         list(map_shards(scaled, 1, range(3), executor=executor))
 
 
+@pytest.mark.slow
 def test_a_killed_worker_of_the_cluster_is_reported() -> None:
     with (
         dask_cluster(1, silence_logs=60) as executor,
