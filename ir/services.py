@@ -116,15 +116,26 @@ def is_neighbour_discovery(service: Service) -> bool:
 
 
 def describe_services(keys: IntervalSet) -> str:
-    """A set of service keys in words, for dumps: `TCP 80-90, UDP, ICMP`."""
+    """A set of service keys in words: `TCP 80-90, UDP, ICMP`, or `any service except TCP 53`."""
     if keys == ALL_SERVICES:
         return "any service"
-    words = [
+    words, except_ = _words_of(keys), _words_of(ALL_SERVICES - keys)
+    if len(except_) + 1 < len(words):
+        return f"any service except {_and(except_)}"
+    return ", ".join(words) if words else "nothing"
+
+
+def _and(words: list[str]) -> str:
+    """The words in one phrase, so that a list may hold it."""
+    return " and ".join(part for part in (", ".join(words[:-1]), words[-1]) if part)
+
+
+def _words_of(keys: IntervalSet) -> list[str]:
+    return [
         _span_words(kind, max(lo, kind << 16), min(hi, _LAST[kind]))
         for lo, hi in keys
         for kind in _KINDS[lo >> 16 : (hi >> 16) + 1]
     ]
-    return ", ".join(words) if words else "nothing"
 
 
 def _span_words(kind: Kind, lo: int, hi: int) -> str:

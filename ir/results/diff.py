@@ -61,6 +61,17 @@ class Difference:
     n_pairs: int | None = None
 
     @property
+    def subject(self) -> str:
+        """The end whose policies changed, in words; both ends if both directions differ."""
+        match self.direction:
+            case Direction.INGRESS:
+                return self.dst
+            case Direction.EGRESS:
+                return self.src
+            case _:
+                return f"{self.src} -> {self.dst}"
+
+    @property
     def key(self) -> str:
         """The identity that survives line moves: the region, and what decided it."""
         decided = (place.words for place in (*self.before, *self.after))

@@ -1,32 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selection of the regions that are shown if there is no room for all: every kind gets its share."""
+"""Selection of the regions that are shown if there is no room for all: a fair share for each."""
 
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
 from typing import TypeVar
 
-from policyc.ir.results.diff import DifferenceKind
+from policyc.ir.results.diff import Difference, DifferenceKind
 
 Each = TypeVar("Each")
+Subject = tuple[DifferenceKind, Hashable]
+"""The kind of a region, and the subject whose flows change."""
 
 
-def in_turns(found: Sequence[Each], kind_of: Callable[[Each], DifferenceKind]) -> list[int]:
-    """The positions in `found`, in display order.
+def subject_of(difference: Difference) -> Subject:
+    """The end whose policies changed: the destination of ingress, the source of egress, else both."""
+    return difference.kind, difference.subject
 
-    The kinds take turns, so regions that open do not crowd out regions that close. A latent region
-    changes no flow, so it comes after all others.
+
+def in_turns(found: Sequence[Each], subject_of: Callable[[Each], Subject]) -> list[int]:
+    """The positions in `found`, in the order in which they are chosen.
+
+    The kinds take turns, so regions that open do not crowd out regions that close. The subjects of a
+    kind take turns, too. A latent region changes no flow, so it comes after all others.
     """
-    seen: dict[DifferenceKind, int] = defaultdict(int)
-    turns: list[tuple[bool, int, int]] = []
+    of_subject: Counter[Subject] = Counter()
+    rounds: dict[DifferenceKind, list[tuple[int, int]]] = {}
     for at, each in enumerate(found):
-        kind = kind_of(each)
-        turns.append((kind is DifferenceKind.LATENT, seen[kind], at))
-        seen[kind] += 1
+        subject = subject_of(each)
+        rounds.setdefault(subject[0], []).append((of_subject[subject], at))
+        of_subject[subject] += 1
+    turns = [
+        (kind is DifferenceKind.LATENT, turn, at)
+        for kind, positions in rounds.items()
+        for turn, (_, at) in enumerate(sorted(positions))
+    ]
     return [at for _, _, at in sorted(turns)]
 
 
 def first_in_turns(
-    found: Sequence[Each], kind_of: Callable[[Each], DifferenceKind], limit: int | None
+    found: Sequence[Each], subject_of: Callable[[Each], Subject], limit: int | None
 ) -> list[Each]:
     """At most `limit` of `found`, chosen in turns and given in their order; None: all."""
-    return [found[at] for at in sorted(in_turns(found, kind_of)[:limit])]
+    return [found[at] for at in sorted(in_turns(found, subject_of)[:limit])]

@@ -4,23 +4,23 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from policyc.ir.bits import members
 from policyc.ir.errors import InternalError
 from policyc.ir.peers import EndpointPeer, Network, leaves
 from policyc.ir.policy import Direction, PolicySet
 from policyc.ir.results.common import Witness
 from policyc.ir.results.diff import Counts, Difference, DifferenceKind, DiffOutcome, counts_of
-from policyc.ir.results.turns import first_in_turns
+from policyc.ir.results.turns import Subject, first_in_turns
 from policyc.ir.selectors import EndpointSelector
 from policyc.ir.semantics import verdict
 from policyc.ir.services import describe_services
 from policyc.ir.universe import Universe
 from policyc.verifier.cluster.connections import Cell, Comparison
-from policyc.verifier.cluster.own_node import OwnNodeChange, OwnNodeComparison
+from policyc.verifier.cluster.own_node import OWN_NODE, OwnNodeChange, OwnNodeComparison
 from policyc.verifier.cluster.reads import Reads, policies_of
 from policyc.verifier.cluster.regions import Examples, Region, regions
 from policyc.verifier.cluster.sites import sites_of
 from policyc.verifier.cluster.space import Space
+from policyc.verifier.cluster.widths import ChangedNamespaces, Widths
 from policyc.verifier.cluster.words import Words
 from policyc.verifier.symbolic.differences import (
     deciders,
@@ -82,9 +82,14 @@ def diff_cluster(
         compared = comparison.compared
     sets = before.policies, after.policies
     of_own = OwnNodeComparison(space, *sets, ignore_effects).changes()
-    found: list[Region | OwnNodeChange] = [*regions(cells, space), *of_own]
-    shown = first_in_turns(found, lambda each: each.kind, limit)
-    describing = _Describing(space, before.policies, after.policies, ignore_effects)
+    widths, changed = Widths(space), ChangedNamespaces(space, *sets)
+    order = list(DifferenceKind)
+    of_cluster = sorted(
+        regions(cells, space), key=lambda each: (order.index(each.kind), -widths.flows(each))
+    )
+    found: list[Region | OwnNodeChange] = [*of_cluster, *of_own]
+    shown = first_in_turns(found, lambda each: _subject(each, changed), limit)
+    describing = _Describing(space, *sets, ignore_effects, widths)
     differences = tuple(describing.difference(region) for region in shown)
     kinds = {each.kind for each in found}
     return ClusterDiff(
@@ -96,6 +101,10 @@ def diff_cluster(
         compared,
         len(shown),
     )
+
+
+def _subject(region: Region | OwnNodeChange, changed: ChangedNamespaces) -> Subject:
+    return region.kind, changed.of(region) if isinstance(region, Region) else OWN_NODE
 
 
 def _space_of(before: Change, after: Change) -> tuple[Reads, Space]:
@@ -132,6 +141,7 @@ class _Describing:
     before: PolicySet
     after: PolicySet
     ignore_effects: bool
+    widths: Widths
 
     def __post_init__(self) -> None:
         self.examples = Examples(self.space)
@@ -170,14 +180,5 @@ class _Describing:
             Witness(now, labelled, tuple(s for name, v in labelled for s in steps(name, v))),
             deciders(one, ends),
             deciders(other, ends),
-            self._pairs(region),
+            self.widths.pairs(region),
         )
-
-    def _pairs(self, region: Region) -> int:
-        """The number of pairs of ends, or ranges of addresses, of the region in its larger family."""
-        families = self.space.of_family.values()
-        return max(self._count(region.src & f) * self._count(region.dst & f) for f in families)
-
-    def _count(self, columns: int) -> int:
-        owners = (self.space.columns[column].owner for column in members(columns))
-        return sum(1 if o < 0 else len(self.space.classes[o].members) for o in owners)

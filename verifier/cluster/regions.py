@@ -174,11 +174,7 @@ def regions(cells: Iterable[Cell], space: Space) -> list[Region]:
         for region in _merged(kind, alike, space)  # type: ignore[arg-type]
     ]
     order = list(DifferenceKind)
-    return sorted(found, key=lambda r: (order.index(r.kind), -_size(r), r.src, r.dst))
-
-
-def _size(region: Region) -> int:
-    return region.src.bit_count() * region.dst.bit_count()
+    return sorted(found, key=lambda r: (order.index(r.kind), r.src, r.dst))
 
 
 def _merged(kind: DifferenceKind, cells: list[Cell], space: Space) -> list[Region]:

@@ -9,6 +9,7 @@ from policyc.ir.intervals import IntervalSet
 from policyc.ir.policy import Direction, PolicySet
 from policyc.ir.results.common import Witness
 from policyc.ir.results.diff import Difference, DifferenceKind
+from policyc.ir.results.turns import Subject
 from policyc.ir.semantics import Verdict, verdict
 from policyc.ir.services import ALL_SERVICES
 from policyc.ir.universe import Flow
@@ -41,6 +42,21 @@ class FoundRegion:
         """Equal if the regions are about the same ends, changed alike."""
         one = self.regions[0]
         return self.kind, one.change, one.direction, one.is_host, _ends(one)
+
+    @property
+    def subject(self) -> Subject:
+        """The kind of change, and the ends whose policies changed."""
+        one = self.regions[0]
+        return self.kind, (one.is_host, frozenset(_side(Own, one)))
+
+    @property
+    def narrowness(self) -> tuple[int, int]:
+        """Wider regions come first: the conditions on both ends, then the services, negated."""
+        keys = IntervalSet()
+        for services, *_ in self.services():
+            assert isinstance(services, Services)
+            keys = keys | services.keys
+        return len(_ends(self.regions[0])), -keys.size
 
     def services(self) -> list[tuple[Literal, ...]]:
         """The regions' services in words; services of equal parts are merged."""

@@ -308,11 +308,13 @@ class _Run:
     def _answer(self) -> SymbolicDiff:
         """The result: everything found is counted and confirmed, and some of each kind are described."""
         order = list(DifferenceKind)
-        found = sorted(self.found.values(), key=lambda each: order.index(each.kind))
+        found = sorted(
+            self.found.values(), key=lambda each: (order.index(each.kind), each.narrowness)
+        )
         counts = counts_of((each.kind for each in found), self.incomplete)
         sets = (self.before, self.after)
         verdicts = {id(each): each.confirmed(*sets, self.ignore_effects) for each in found}
-        shown = first_in_turns(found, lambda each: each.kind, self.limit)
+        shown = first_in_turns(found, lambda each: each.subject, self.limit)
         differences = tuple(each.described(*verdicts[id(each)]) for each in shown)
         return SymbolicDiff(outcome_of(self.kinds), differences, counts, self.queries, len(found))
 

@@ -33,15 +33,15 @@ from policyc.ir.results.common import Evidence, Finding, Place, UniverseUsed, Wi
 from policyc.ir.results.diff import Difference, DifferenceKind, DiffOutcome, DiffResult
 from policyc.ir.results.failure import Failure
 from policyc.ir.results.objects import ObjectChanges
-from policyc.ir.results.turns import in_turns
+from policyc.ir.results.turns import in_turns, subject_of
 from policyc.ir.results.verify import IntentAnswer, IntentStatus, VerifyResult
 
 FORMAT = "markdown"
 
 MOST_OBJECTS = 10
 """The number of namespaces and of policies that a comment shows."""
-MAX_BYTES = 64_900
-"""Below the 65,000 characters of a comment, counted in bytes of UTF-8, which are never fewer."""
+MAX_BYTES = 60_000
+"""GitHub takes 65,536 characters, and a pipeline may add its own; bytes of UTF-8 are never fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def diff_markdown(result: DiffResult, _options: ReportOptions) -> str:
     """The outcome, a row for each region, and its witness folded."""
     sides = f"{code(result.before)} → {code(result.after)}"
     headline = f"{_clipped(diff_headline(result))}: {sides}"
-    turns = in_turns(result.differences, lambda each: each.kind)
+    turns = in_turns(result.differences, subject_of)
     turn_of = {at: turn for turn, at in enumerate(turns)}
     items = [_difference(at, each, turn_of[at]) for at, each in enumerate(result.differences)]
     items += [

@@ -22,6 +22,7 @@ from policyc.backends.report.words import (
     region_words,
     verify_headline,
 )
+from policyc.ir.counts import counted
 from policyc.ir.diagnostics import Diagnostic, Severity
 from policyc.ir.diagnostics import render as render_diagnostic
 from policyc.ir.results.check import CheckResult
@@ -108,7 +109,9 @@ def show_difference(
 ) -> None:
     """A region with its witness, as a numbered paragraph."""
     did = (words[difference.kind], f"{STRONG} {_DIFF_STYLES[difference.kind]}")
-    pairs = f" ({difference.n_pairs} pairs of pods)" if difference.n_pairs is not None else ""
+    pairs = ""
+    if difference.n_pairs is not None:
+        pairs = f" ({counted(difference.n_pairs, 'pair of pods', 'pairs of pods')})"
     direction = f", {difference.direction.value}" if difference.direction else ""
     page.add(f"{number}. ", did, f"{direction}: {region_words(difference)}{pairs}", hanging=3)
     _witness(page, difference.witness, universe, indent=3)

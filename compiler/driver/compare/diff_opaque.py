@@ -21,7 +21,7 @@ from policyc.ir.results.diff import (
     counts_of,
 )
 from policyc.ir.results.opaque import blamed_for, part_of, words_of
-from policyc.ir.results.turns import first_in_turns
+from policyc.ir.results.turns import first_in_turns, subject_of
 from policyc.ir.semantics import verdict
 from policyc.verifier.symbolic.differences import (
     kind_between,
@@ -61,16 +61,13 @@ def diff_opaque(
     possible = [each for each in _unique(found) if not judge.is_certain(each)]
     sides = (old.policies.policies, new.policies.policies)
 
-    def kind_of(difference: Difference) -> DifferenceKind:
-        return difference.kind
-
     return replace(
         results[0],
         outcome=_outcome(certain, possible),
         evidence=_evidence([*results, *surely]),
-        differences=tuple(first_in_turns(certain, kind_of, limit)),
+        differences=tuple(first_in_turns(certain, subject_of, limit)),
         counts=_counts(certain, [*results, *surely]),
-        possible=tuple(first_in_turns(possible, kind_of, limit)),
+        possible=tuple(first_in_turns(possible, subject_of, limit)),
         possible_counts=_counts(possible, results),
         undecided=_why(sides, possible) if possible else "",
         opaque=parts,

@@ -4,7 +4,7 @@
 import pytest
 
 from policyc.ir.intervals import IntervalSet
-from policyc.ir.services import Kind, describe_services
+from policyc.ir.services import ALL_SERVICES, Kind, describe_services
 
 
 def icmp(kind: Kind, *spans: tuple[tuple[int, int], tuple[int, int]]) -> IntervalSet:
@@ -31,6 +31,12 @@ def icmp(kind: Kind, *spans: tuple[tuple[int, int], tuple[int, int]]) -> Interva
             "TCP 53, TCP 80-65535, UDP, SCTP 0-9",
         ),
         (IntervalSet.of([(Kind.ICMPV6 << 16, Kind.OTHER << 16 | 0xFF)]), "ICMPV6, other protocols"),
+        (ALL_SERVICES, "any service"),
+        (ALL_SERVICES - IntervalSet.of([(53, 53)]), "any service except TCP 53"),
+        (
+            ALL_SERVICES - IntervalSet.of([(53, 53), (80, 90), (Kind.UDP << 16 | 53,) * 2]),
+            "any service except TCP 53, TCP 80-90 and UDP 53",
+        ),
         (IntervalSet(), "nothing"),
     ],
 )
