@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from policyc.ir.diagnostics import Severity
 from policyc.ir.results.common import Evidence, Finding, OpaquePart, Place, UniverseUsed
+from policyc.ir.results.coverage import Coverage
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class CheckResult:
     redundancy among the findings is true alone. `undecided` are the questions that a solver gave up on,
     in words. `n_policies` and `n_rules` count what was checked, `rules` are the kinds of findings that
     were checked for. `opaque` are the rules with a requirement that policyc cannot decide: no finding
-    calls them useless. `config` is None if there is no configuration.
+    calls them useless. `config` is None if there is no configuration, `coverage` without a cluster.
     """
 
     findings: tuple[Finding, ...]
@@ -62,3 +63,4 @@ class CheckResult:
     rules: tuple[CheckRule, ...] = ()
     opaque: tuple[OpaquePart, ...] = ()
     config: ConfigUsed | None = None
+    coverage: Coverage | None = None

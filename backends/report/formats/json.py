@@ -8,6 +8,7 @@ from policyc.ir.policy import Policy
 from policyc.ir.printable import json_text
 from policyc.ir.results.check import CheckResult, ConfigUsed
 from policyc.ir.results.common import Evidence, Finding, OpaquePart, Place, UniverseUsed, Witness
+from policyc.ir.results.coverage import Coverage, percent
 from policyc.ir.results.diff import Counts, Difference, DiffResult, n_regions
 from policyc.ir.results.failure import Failure, FailureKind
 from policyc.ir.results.objects import ObjectChanges
@@ -128,8 +129,26 @@ def check_json(result: CheckResult, _options: ReportOptions) -> str:
         undecided=list(result.undecided),
         **_opaque(result.opaque),
         **_config(result.config),
+        **_coverage(result.coverage),
         notes=list(result.notes),
     )
+
+
+def _coverage(coverage: Coverage | None) -> dict[str, object]:
+    """The isolation of a cluster's workloads; nothing without a cluster."""
+    if coverage is None:
+        return {}
+    said: dict[str, object] = {
+        each.direction.value: {
+            "isolated": coverage.n_workloads - len(each.open),
+            "percent": percent(coverage.n_workloads - len(each.open), coverage.n_workloads),
+            "not_isolated": list(each.open),
+        }
+        for each in coverage.directions
+    }
+    said["workloads"] = coverage.n_workloads
+    said["host_network"] = list(coverage.host_network)
+    return {"coverage": said}
 
 
 def _config(config: ConfigUsed | None) -> dict[str, object]:

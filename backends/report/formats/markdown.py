@@ -7,6 +7,7 @@ The text is never longer than a comment may be: what does not fit is only counte
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from policyc.backends.report.coverage import MOST_NAMED, coverage_headline, coverage_lines
 from policyc.backends.report.flows import flow_words
 from policyc.backends.report.markdown_text import code, escaped
 from policyc.backends.report.options import ReportOptions
@@ -178,6 +179,9 @@ def check_markdown(result: CheckResult, _options: ReportOptions) -> str:
     notes = [f"**not decided:** {code(question)}" for question in result.undecided]
     said = (*config_notes(result.config), *result.notes, *opaque_notes(result.opaque))
     notes += _notes(said)
+    if result.coverage is not None:
+        notes += [coverage_headline(result.coverage)]
+        notes += map(code, coverage_lines(result.coverage, MOST_NAMED))
     items = [_finding(at, finding) for at, finding in enumerate(result.findings, start=1)]
     if result.removable_together:
         items.append(_together(result.removable_together))

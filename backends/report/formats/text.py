@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from policyc.backends.report.coverage import MOST_NAMED, coverage_headline, coverage_lines
 from policyc.backends.report.flows import end_details, flow_words
 from policyc.backends.report.options import ReportOptions
 from policyc.backends.report.page import BAD, FAINT, GOOD, STRONG, WARN, Page
@@ -165,12 +166,23 @@ def check_text(result: CheckResult, options: ReportOptions) -> str:
         page.add("Proved: removing all of these rules together changes no verdict:")
         for place in result.removable_together:
             page.add(place.words, _at(place), indent=2)
+    _coverage(page, result, options)
     page.gap()
     style = BAD if result.findings or result.undecided else GOOD
     page.add((check_headline(result), f"{STRONG} {style}"))
     notes = (*config_notes(result.config), *result.notes)
     _foot(page, _notes(notes, result.opaque), result.universe, result.evidence)
     return page.to_text(options)
+
+
+def _coverage(page: Page, result: CheckResult, options: ReportOptions) -> None:
+    if result.coverage is None:
+        return
+    page.gap()
+    page.add(coverage_headline(result.coverage))
+    limit = None if options.is_full else MOST_NAMED
+    for line in coverage_lines(result.coverage, limit):
+        page.add(line, indent=2)
 
 
 def _finding(page: Page, finding: Finding, universe: UniverseUsed, options: ReportOptions) -> None:

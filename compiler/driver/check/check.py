@@ -26,6 +26,7 @@ from policyc.compiler.driver.check.config import (
     DEFAULTS,
     CheckConfig,
 )
+from policyc.compiler.driver.check.coverage import coverage
 from policyc.compiler.driver.check.findings import (
     findings_of,
     impossible_subjects,
@@ -105,7 +106,8 @@ def check(
     kept, quiet = apply_ignores(config.findings(found), ignores, looked_for)
     shown = [each for each in config.findings(kept) if each.code in looked_for]
     shown.sort(key=lambda each: (each.place.span, each.code, each.key))
-    every = list(policies_of((read.policies.policies,)))
+    policies = read.policies.policies
+    every = list(policies_of((policies,)))
     result = CheckResult(
         tuple(shown),
         universe,
@@ -117,8 +119,9 @@ def check(
         len(every),
         sum(len(p.ingress) + len(p.egress) for p in every),
         rules,
-        tuple(map(part_of, opaque_rules(read.policies.policies))),
+        tuple(map(part_of, opaque_rules(policies))),
         config.used(found),
+        None if options.is_symbolic else coverage(policies, universe_of(read).endpoints),
     )
     others = tuple(each for each in read.findings if each.code not in ADOPTED)
     return Checked(_with_replayed(result), others)
