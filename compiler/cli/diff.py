@@ -8,7 +8,14 @@ from policyc.compiler.cli.inputs import progress_on_stderr, read_options
 from policyc.compiler.cli.rendered_options import helm_values_option
 from policyc.compiler.cli.reporting import Reporter, report_options
 from policyc.compiler.cli.shards import shard_options
-from policyc.compiler.cli.sides import SIDES, cluster_options, read_given_sides, show_sides
+from policyc.compiler.cli.sides import (
+    SIDES,
+    WITHOUT_NEW,
+    cluster_options,
+    given_sides,
+    read_given_sides,
+    show_sides,
+)
 from policyc.compiler.cli.universe_options import (
     is_symbolic,
     limit_of,
@@ -33,15 +40,16 @@ from policyc.verifier.smt.solver_choice import Choice
 @command(
     "diff",
     short_help="show the traffic that a change opens and closes",
-    epilog=SIDES,
+    epilog=f"{SIDES} {WITHOUT_NEW}",
     examples=(
-        "policyc diff git:origin/main .",
+        "policyc diff git:origin/main",
+        "policyc diff git:origin/main policies",
         "policyc diff before after --cluster cluster",
         "policyc diff bundle policies --format markdown -o comment.md",
     ),
 )
 @click.argument("old")
-@click.argument("new")
+@click.argument("new", required=False)
 @cluster_options
 @read_options
 @helm_values_option
@@ -73,7 +81,7 @@ from policyc.verifier.smt.solver_choice import Choice
 @report_options(DiffResult)
 def diff(
     old: str,
-    new: str,
+    new: str | None,
     cluster: tuple[str, ...],
     cluster_old: tuple[str, ...],
     cluster_new: tuple[str, ...],
@@ -108,8 +116,9 @@ def diff(
         jobs,
         executor,
     )
-    before, after = read_given_sides(old, new, options, cluster, cluster_old, cluster_new)
+    sides = given_sides(old, new)
+    before, after = read_given_sides(sides, options, cluster, cluster_old, cluster_new)
     show_sides(before, after)
-    result = diff_sides(before, after, chosen, progress_on_stderr(), (old, new))
+    result = diff_sides(before, after, chosen, progress_on_stderr(), sides.names)
     report.emit(result, is_full=show_all)
     return exit_code_of(result, fail_on)

@@ -7,7 +7,13 @@ from policyc.compiler.cli.help import command
 from policyc.compiler.cli.inputs import read_options
 from policyc.compiler.cli.rendered_options import helm_values_option
 from policyc.compiler.cli.reporting import Reporter, report_options
-from policyc.compiler.cli.sides import SIDES, cluster_options, read_given_sides, show_sides
+from policyc.compiler.cli.sides import (
+    SIDES,
+    GivenSides,
+    cluster_options,
+    read_given_sides,
+    show_sides,
+)
 from policyc.compiler.cli.universe_options import (
     is_symbolic,
     limit_of,
@@ -97,7 +103,7 @@ def equiv(
     statement = read_statement(certificate) if certificate is not None else None
     if statement is not None:
         chosen = options_of(statement, chosen, Choice(solver) if solver else None)
-    before, after = read_given_sides(a, b, options, cluster, cluster_old, cluster_new)
+    before, after = read_given_sides(GivenSides(a, b), options, cluster, cluster_old, cluster_new)
     show_sides(before, after)
     found = equiv_sides(before, after, chosen, (a, b))
     if statement is not None:

@@ -25,6 +25,7 @@ config_option = click.option(
 _IN_USE = "policyc.settings"
 _WITHOUT_PATHS = frozenset({"fuzz"})
 """Commands whose -f has another meaning than the policies of the repository."""
+_PATHS = frozenset({"files", "intents", "cluster", "clusters"})
 
 
 def settings_in_use() -> "Settings":
@@ -88,6 +89,7 @@ def _completed(
         for name, value in values.items()
         if value and name in given and not _is_given(context, name, given)
     }
+    settings.need(path for name in _PATHS & missing.keys() for path in missing[name])
     return given | missing
 
 

@@ -3,12 +3,13 @@
 
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
 
 from policyc.backends.report.text import print_findings
-from policyc.compiler.cli.settings import show_other_configuration
+from policyc.compiler.cli.settings import settings_in_use, show_other_configuration
 from policyc.compiler.cli.stderr_notes import say
 from policyc.compiler.driver.compare.sides import (
     StagedChanges,
@@ -19,6 +20,7 @@ from policyc.compiler.driver.compare.sides import (
 from policyc.compiler.driver.compile.compile import Read
 from policyc.compiler.frontend.lowered import Profile
 from policyc.compiler.frontend.read import ReadOptions
+from policyc.compiler.frontend.yaml.sources import GIT_SCHEME
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 SIDES = (
@@ -26,6 +28,10 @@ SIDES = (
     "git:REV[:PATH] (files of a commit). kustomize:git:REV[:DIR] and helm:git:REV[:CHART] render files "
     "of a commit. PATH is relative to the root of the repository, ./PATH to the working directory. "
     "[default PATH: the path of the other side]"
+)
+WITHOUT_NEW = (
+    "NEW may be left out after git:REV: the sides are then the `paths` of .policyc.yaml, by default the "
+    "working directory, in that commit and now."
 )
 
 
@@ -43,18 +49,41 @@ def cluster_options(command: Command) -> Command:
     return command
 
 
+@dataclass(frozen=True, slots=True)
+class GivenSides:
+    """The arguments OLD and NEW; `paths` are what is compared if there is no NEW."""
+
+    old: str
+    new: str
+    paths: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The names of the sides in reports."""
+        return self.old, self.new
+
+
+def given_sides(old: str, new: str | None) -> GivenSides:
+    """The sides of the arguments. Without NEW the configuration names the paths, and OLD is a commit."""
+    if new is not None:
+        return GivenSides(old, new)
+    if not old.startswith(GIT_SCHEME) or ":" in old.removeprefix(GIT_SCHEME):
+        raise click.UsageError("the second side is missing: only after git:REV it may be left out")
+    paths = settings_in_use().paths or (".",)
+    return GivenSides(old, ", ".join(paths), paths)
+
+
 def read_given_sides(
-    old: str,
-    new: str,
+    sides: GivenSides,
     options: ReadOptions,
     cluster: tuple[str, ...],
     cluster_old: tuple[str, ...],
     cluster_new: tuple[str, ...],
 ) -> tuple[Read, Read]:
     """The sides that the arguments and the options above name, with standard input if requested."""
-    show_other_configuration(old, new)
-    stdin = sys.stdin.buffer
-    return read_sides(old, new, options, cluster, cluster_old, cluster_new, stdin)
+    show_other_configuration(*sides.names)
+    clusters = cluster, cluster_old, cluster_new
+    return read_sides(*sides.names, options, *clusters, sys.stdin.buffer, sides.paths)
 
 
 def show_sides(old: Read, new: Read) -> None:

@@ -355,3 +355,65 @@ def test_files_of_git_itself_are_no_input(policyc: Run, here: Path) -> None:
     (here / ".policyc.yaml").write_text("paths: [.git/config]\n")
     code, _, err = policyc("check")
     assert code == 2 and "PC2093" in err and "repositoryformat" not in err
+
+
+@pytest.mark.parametrize("field", ["paths", "cluster", "intents"])
+def test_a_path_that_does_not_exist_is_an_error_with_its_line(
+    policyc: Run, here: Path, field: str
+) -> None:
+    fields = {"paths": "policies", "intents": "policies"} | {field: "gone"}
+    (here / ".policyc.yaml").write_text("".join(f"{k}: [{v}]\n" for k, v in fields.items()))
+    code, _, err = policyc("verify")
+    assert code == 2
+    line = 1 + list(fields).index(field)
+    assert f".policyc.yaml:{line}:{len(field) + 4}: error[PC2093]" in err
+    assert "gone: no such file or directory" in err
+
+
+def test_a_path_that_the_command_line_replaces_need_not_exist(policyc: Run, here: Path) -> None:
+    (here / ".policyc.yaml").write_text("paths: [gone]\n")
+    assert read_by(policyc, "-f", "policies/db.yaml")[0] == "shop/db"
+
+
+def regions(policyc: Run, *arguments: str) -> tuple[str, str]:
+    """The changed policies of a diff, and standard error."""
+    code, out, err = policyc("diff", *arguments, "--format", "json")
+    assert code in (0, 1), err
+    objects = json.loads(out).get("objects", {})
+    names = [f"{what} {each['name']}" for what in ("added", "removed") for each in objects[what]]
+    return ",".join(sorted(names)), err
+
+
+def test_without_new_a_diff_compares_the_configured_paths(policyc: Run, here: Path) -> None:
+    (here / "policies" / "new.yaml").write_text(POLICY % "new")
+    (here / "elsewhere.yaml").write_text(POLICY % "elsewhere")
+    names, _ = regions(policyc, "git:main")
+    assert names == "added new"
+
+
+def test_a_configured_path_may_be_in_one_of_the_sides(policyc: Run, here: Path) -> None:
+    (here / ".policyc.yaml").write_text("paths: [policies/db.yaml, more, cluster]\n")
+    (here / "more").mkdir()
+    (here / "more" / "new.yaml").write_text(POLICY % "new")
+    (here / "cluster" / "shop.yaml").unlink()
+    (here / "cluster").rmdir()
+    names, err = regions(policyc, "git:main")
+    assert names == "added new"
+    assert "warning[PC0124]: the commit main has no more" in err
+
+
+def test_without_new_and_paths_a_diff_compares_the_working_directory(
+    policyc: Run, here: Path
+) -> None:
+    (here / ".policyc.yaml").write_text(
+        "allowUnknownKinds: [Widget]\nexclude: [copies, '*.old.yaml']\n"
+    )
+    (here / "new.yaml").write_text(POLICY % "new")
+    assert regions(policyc, "git:main")[0] == "added new"
+
+
+@pytest.mark.parametrize("old", ["policies", "git:main:policies", "-"])
+def test_only_after_a_commit_new_may_be_left_out(policyc: Run, old: str) -> None:
+    code, _, err = policyc("diff", old)
+    assert code == 2
+    assert "only after git:REV it may be left out" in err

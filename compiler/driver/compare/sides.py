@@ -4,6 +4,7 @@
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import BinaryIO
 
 from policyc.compiler.driver.codes import CLUSTER_MISSING, CLUSTER_TWICE, STDIN_TWICE
@@ -59,14 +60,17 @@ def read_sides(
     cluster_old: Sequence[str] = (),
     cluster_new: Sequence[str] = (),
     stdin: BinaryIO | None = None,
+    paths: Sequence[str] = (),
 ) -> tuple[Read, Read]:
     """Read both sides. `cluster` is for both, `cluster_old` and `cluster_new` for one each.
 
-    With `cluster` the two sides share one cluster; a policy in it must belong to one of the sides.
+    With `paths` the old side is these paths in the commit `old`, and `new` is only the name of what
+    they are now. With `cluster` the two sides share one cluster; a policy in it must belong to one of
+    the sides.
     Raises InputError with the findings of everything that was read.
     """
     _check(old, new, cluster, cluster_old, cluster_new)
-    given = _Given((old, new, *cluster, *cluster_old, *cluster_new), stdin)
+    given = _Given((old, new, *cluster, *cluster_old, *cluster_new), stdin, paths)
     findings: list[Diagnostic] = []
     of_old = given.cluster(cluster or cluster_old, options, findings)
     of_new = of_old if cluster else given.cluster(cluster_new, options, findings)
@@ -123,7 +127,10 @@ def staged_changes(old: Read, new: Read) -> StagedChanges:
 class _Given:
     """The inputs that the arguments name; standard input is read on first use, and cached."""
 
-    def __init__(self, arguments: Sequence[str], stdin: BinaryIO | None) -> None:
+    def __init__(
+        self, arguments: Sequence[str], stdin: BinaryIO | None, paths: Sequence[str] = ()
+    ) -> None:
+        self._paths = paths
         piped = STDIN in arguments and stdin is not None
         self._piped = stdin.read(MAX_BYTES + 1) if piped and stdin is not None else b""
 
@@ -137,16 +144,17 @@ class _Given:
     ) -> PolicyInput | None:
         """The policies of one side; its mistakes are added to `findings`."""
         try:
-            if _is_path(side) and is_bundle(side):
+            if not self._paths and _is_path(side) and is_bundle(side):
                 return read_bundled(side)
             services = cluster.services if cluster else ()
             known = cluster.known if cluster else Known()
-            return read_policies([self._source(side, options, other)], options, services, known)
+            return read_policies(self._sources(side, other, options), options, services, known)
         except InputError as failure:
             without = {NOTHING_HERE.name}
             if self._takes_path_of(side, other):  # the other file exists, or is an error of its own
                 without.add(NOT_IN_COMMIT.name)
-            if {f.code for f in failure.findings if f.is_error} <= without:
+            wrong = {f.code for f in failure.findings if f.is_error}
+            if len(self._paths) < 2 and wrong <= without:  # else other paths may have policies
                 return _without_policies(failure.findings, options)
             findings += failure.findings
             return None
@@ -162,6 +170,13 @@ class _Given:
         except InputError as failure:
             findings += failure.findings
             return None
+
+    def _sources(self, side: str, other: str, options: ReadOptions) -> list[Source]:
+        if not self._paths:
+            return [self._source(side, options, other)]
+        if not side.startswith(SCHEME):
+            return [PathSource(path) for path in self._paths if Path(path).exists()]
+        return [replace(git_source(side, path), may_be_missing=True) for path in self._paths]
 
     def _source(self, argument: str, options: ReadOptions, other: str = "") -> Source:
         rendered = rendered_side(argument, other, options)

@@ -3,7 +3,7 @@
 
 import os
 import posixpath
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -49,7 +49,8 @@ class Settings:
     """The settings of one file; `file` is its name, empty if there is none.
 
     `paths`, `cluster` and `intents` are paths as the command line would give them: what -f, --cluster
-    and --intents are by default. `fail_on` is the default of --fail-on by command.
+    and --intents are by default; `places` says where the file names them. `fail_on` is the default of
+    --fail-on by command.
     """
 
     file: str = ""
@@ -60,6 +61,17 @@ class Settings:
     fail_on: Mapping[str, str] = field(default_factory=dict, hash=False)
     selection: Selection = ALL_FILES
     check: CheckConfig = field(default_factory=CheckConfig)
+    places: Mapping[str, Span] = field(default_factory=dict, hash=False)
+
+    def need(self, paths: Iterable[str]) -> None:
+        """Raises InputError if a path does not exist, with its place in the file."""
+        report = Report()
+        for path in paths:
+            if not os.path.lexists(path):
+                span, name = self.places[path], os.path.normpath(path)
+                wrong(report, span, name, "no such file or directory", "correct or remove it")
+        if report.errors:
+            raise InputError(report.sorted())
 
 
 NO_SETTINGS = Settings()
@@ -86,21 +98,27 @@ def read_settings(path: str | None, folder: Path | None = None) -> Settings:
     for extra in documents[1:]:
         wrong(report, extra.span, "", "it has more than one document")
     home, repository = _home(path, folder)
-    found = _Reader(report, home, repository).document(documents[0] if documents else None)
+    reader = _Reader(report, home, repository)
+    found = reader.document(documents[0] if documents else None)
     if report.errors:
         raise InputError(report.sorted())
-    return _settings(path, folder, home, repository, found)
+    return _settings(path, folder, home, repository, found, reader.places)
 
 
 def _settings(
-    file: str, folder: Path, home: Path, repository: str, found: dict[str, Any]
+    file: str,
+    folder: Path,
+    home: Path,
+    repository: str,
+    found: dict[str, Any],
+    places: Mapping[str, Span],
 ) -> Settings:
     """The values of a file in terms of the working directory."""
     texts: dict[str, tuple[str, ...]] = {
         name: found.get(name, ()) for name in ("paths", "exclude", "cluster", "intents")
     }
 
-    def here(paths: tuple[str, ...]) -> tuple[str, ...]:
+    def here(paths: Iterable[str]) -> tuple[str, ...]:
         return tuple(os.path.relpath(home / path, folder) for path in paths)
 
     selection = Selection(file, os.path.realpath(home), repository, texts["exclude"])
@@ -116,6 +134,7 @@ def _settings(
         fail_on,
         selection if selection else ALL_FILES,
         CheckConfig(found.get("severities", {}), file),
+        dict(zip(here(places), places.values(), strict=True)),
     )
 
 
@@ -154,6 +173,7 @@ class _Reader:
         self._home = home
         self._around = Path(repository or os.path.realpath(home))
         self._found: dict[str, Any] = {}
+        self.places: dict[str, Span] = {}
         self._fields: dict[str, Callable[[Node, str], None]] = {
             "paths": partial(self._texts, check=self._path_fault),
             "exclude": partial(self._texts, check=_pattern_fault),
@@ -209,6 +229,7 @@ class _Reader:
                 wrong(self._report, item.span, where, fault)
             else:
                 found.append(item.value)
+                self.places.setdefault(item.value, item.span)
         self._found[where] = tuple(found)
 
     def _path_fault(self, path: str) -> str:

@@ -23,7 +23,7 @@ from policyc.compiler.frontend.yaml.sources import (
     GIT_SCHEME,
     GitSource,
 )
-from policyc.ir.diagnostics import Diagnostic, Report
+from policyc.ir.diagnostics import Diagnostic, Report, Severity
 from policyc.ir.errors import HostError, InputError
 from policyc.ir.spans import Span
 
@@ -160,7 +160,10 @@ def _listed(source: GitSource, commit: str, report: Report) -> list[_Blob] | Non
     if not entries:
         where = Span(source.name, 0, 0)
         finding = codes_git.NOT_IN_COMMIT.at(where, revision=source.revision, name=source.path)
-        report.add(finding.help(f"{_NOT_THERE}; for no policies at all give /dev/null"))
+        if source.may_be_missing:
+            report.add(replace(finding, severity=Severity.WARNING).help("nothing is read there"))
+        else:
+            report.add(finding.help(f"{_NOT_THERE}; for no policies at all give /dev/null"))
         return None
     is_tree = entries[0].mode == _TREE
     return _entries(source, report, commit, is_deep=True) if is_tree else entries

@@ -71,12 +71,14 @@ class ObjectsSource:
 class GitSource:
     """A file or directory as it is in a commit; `path` is relative to the root, "" is all of it.
 
-    `repository` is a directory inside the repository.
+    `repository` is a directory inside the repository. `may_be_missing`: a path that the commit lacks is
+    a warning.
     """
 
     repository: str
     revision: str
     path: str
+    may_be_missing: bool = False
 
     @property
     def commit_name(self) -> str:
