@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TextIO
+from typing import Protocol, TextIO, TypeVar
 
 from policyc.ir.diagnostics import Diagnostic, Severity, render
 from policyc.ir.spans import Span
@@ -41,25 +41,45 @@ def print_findings(findings: Iterable[Diagnostic], stream: TextIO | None = None)
         text = render(_narrowed(finding), source_line)
         print(_coloured(finding, text) if colour else text, file=out)
     if len(shown) < len(given):
-        left = Counter(each.code for each in given) - Counter(each.code for each in shown)
-        counts = ", ".join(f"{n} {code}" for code, n in sorted(left.items()))
-        print(f"policyc: not shown: {counts}", file=out)
+        print(f"policyc: not shown: {counts_left(given, shown)}", file=out)
         print(f"help: {ALL_FINDINGS}=1 shows all", file=out)
     errors = sum(finding.is_error for finding in given)
     if errors:
         print(f"policyc: {errors} error{'s' if errors > 1 else ''}", file=out)
 
 
-def first_of(findings: Sequence[Diagnostic]) -> list[Diagnostic]:
-    """At most MOST_OF_CODE findings of a code and MOST in all, in their order; errors stay first."""
+class Found(Protocol):
+    """A finding of whichever kind."""
+
+    @property
+    def code(self) -> str:
+        """Its code, as PC2003."""
+
+    @property
+    def severity(self) -> Severity:
+        """How severe it is."""
+
+
+Each = TypeVar("Each", bound=Found)
+_ORDER = tuple(Severity)
+
+
+def first_of(findings: Sequence[Each]) -> list[Each]:
+    """At most MOST_OF_CODE findings of a code and MOST in all, in their order; severe ones stay."""
     n_of_code: Counter[str] = Counter()
     kept: list[int] = []
-    for at in sorted(range(len(findings)), key=lambda at: not findings[at].is_error):
+    for at in sorted(range(len(findings)), key=lambda at: _ORDER.index(findings[at].severity)):
         code = findings[at].code
         if n_of_code[code] < MOST_OF_CODE and len(kept) < MOST:
             n_of_code[code] += 1
             kept.append(at)
     return [findings[at] for at in sorted(kept)]
+
+
+def counts_left(given: Sequence[Found], shown: Sequence[Found]) -> str:
+    """The findings that are not shown, by code: `3 PC2003, 1 PC2011`."""
+    left = Counter(each.code for each in given) - Counter(each.code for each in shown)
+    return ", ".join(f"{n} {code}" for code, n in sorted(left.items()))
 
 
 def source_line(span: Span) -> str | None:

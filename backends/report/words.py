@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sentences about results that several formats show."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from policyc.ir.counts import counted
+from policyc.ir.diagnostics import Severity
 from policyc.ir.results.check import CheckResult, ConfigUsed
 from policyc.ir.results.common import Evidence, OpaquePart
 from policyc.ir.results.diff import (
@@ -144,6 +146,22 @@ def check_headline(result: CheckResult) -> str:
         f", {counted(len(result.undecided), 'question')} not decided" if result.undecided else ""
     )
     return f"{found}{quiet}{open_} in {looked}"
+
+
+def findings_by_kind(result: CheckResult) -> list[str]:
+    """The number of findings of each kind, the most severe and most frequent first."""
+    order = tuple(Severity)
+    titles = {rule.code: rule.title for rule in result.rules}
+    counts = Counter((each.severity, each.code) for each in result.findings)
+    by_weight = sorted(counts.items(), key=lambda each: (order.index(each[0][0]), -each[1]))
+    return [
+        f"{counted(number, severity.value)} {code}{_titled(titles.get(code, ''))}"
+        for (severity, code), number in by_weight
+    ]
+
+
+def _titled(title: str) -> str:
+    return title and f": {title[:1].lower()}{title[1:]}"
 
 
 def verify_headline(result: VerifyResult) -> str:

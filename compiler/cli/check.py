@@ -51,6 +51,12 @@ from policyc.verifier.smt.solver_choice import Choice
     show_default=True,
     help="Exit with code 1 if a finding has this severity or a higher one.",
 )
+@click.option(
+    "--all",
+    "show_all",
+    is_flag=True,
+    help="Show every finding and every workload in text. [default: 20 findings of a code, 100 in all]",
+)
 @timeout_option
 @solver_option
 @shard_options
@@ -62,6 +68,7 @@ def check_(
     universe: str | None,
     pod_networks: tuple[Network, ...],
     fail_on: str,
+    show_all: bool,
     timeout: float | None,
     solver: str,
     jobs: int,
@@ -87,5 +94,5 @@ def check_(
     given = read_to_check(files, cluster, not_empty(options), sys.stdin.buffer)
     found = check(given, chosen, progress_on_stderr(), severities)
     show_read(given.read, found.others)
-    report.emit(found.result)
+    report.emit(found.result, is_full=show_all)
     return exit_code_of(found.result, fail_on)

@@ -7,6 +7,7 @@ from policyc.backends.report.coverage import MOST_NAMED, coverage_headline, cove
 from policyc.backends.report.flows import end_details, flow_words
 from policyc.backends.report.options import ReportOptions
 from policyc.backends.report.page import BAD, FAINT, GOOD, STRONG, WARN, Page
+from policyc.backends.report.text import counts_left, first_of
 from policyc.backends.report.verdicts import PAST, verdict_words, where
 from policyc.backends.report.words import (
     DID,
@@ -16,6 +17,7 @@ from policyc.backends.report.words import (
     config_notes,
     diff_headline,
     evidence_words,
+    findings_by_kind,
     left_out_words,
     object_lines,
     objects_words,
@@ -150,10 +152,19 @@ def _foot(page: Page, notes: tuple[str, ...], universe: UniverseUsed, evidence: 
 
 
 def check_text(result: CheckResult, options: ReportOptions) -> str:
-    """The findings with their source lines, then the rules that can be removed together."""
+    """The number of findings of each kind, the findings, then the rules that can be removed together."""
     page = Page()
-    for finding in result.findings:
+    style = BAD if result.findings or result.undecided else GOOD
+    page.add((check_headline(result), f"{STRONG} {style}"))
+    for line in findings_by_kind(result):
+        page.add(line, indent=2)
+    page.gap()
+    shown = list(result.findings) if options.is_full else first_of(result.findings)
+    for finding in shown:
         _finding(page, finding, result.universe, options)
+        page.gap()
+    if len(shown) < len(result.findings):
+        page.add(f"not shown: {counts_left(result.findings, shown)}; --all shows every finding")
         page.gap()
     for quiet in result.suppressed:
         page.add(
@@ -168,8 +179,6 @@ def check_text(result: CheckResult, options: ReportOptions) -> str:
             page.add(place.words, _at(place), indent=2)
     _coverage(page, result, options)
     page.gap()
-    style = BAD if result.findings or result.undecided else GOOD
-    page.add((check_headline(result), f"{STRONG} {style}"))
     notes = (*config_notes(result.config), *result.notes)
     _foot(page, _notes(notes, result.opaque), result.universe, result.evidence)
     return page.to_text(options)
