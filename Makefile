@@ -167,8 +167,8 @@ lock: install ## resolve the dependencies of setup.cfg into requirements.lock
 		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options --no-header \
 		-o requirements.lock setup.cfg
 
-wheel: install ## build the wheel into dist/
-	@$(BIN)/python -m build --wheel --no-isolation
+wheel: install ## build the wheels of policyc and policyc-node into dist/
+	@$(BIN)/python tools/wheels.py
 
 clean: ## remove what the build made
 	@rm -rf build dist $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -25,6 +25,8 @@ FLAGS = (
 HINT = "apt install clang llvm libbpf-dev linux-libc-dev"
 
 
+TOOLS = ("clang", "llvm-strip")
+
 SEARCH_VARIABLES = ("CPATH", "C_INCLUDE_PATH")
 """Environment variables that make clang search for headers elsewhere."""
 
@@ -86,10 +88,15 @@ def tool_identity(name: str) -> str:
     return f"{path} {about.st_size} {about.st_mtime_ns}"
 
 
+def is_asked_for_or_installed() -> bool:
+    """Whether both tools are installed, or a variable names one, which is then needed."""
+    return any(os.environ.get(_variable(name)) for name in TOOLS) or all(map(_on_path, TOOLS))
+
+
 @cache
 def find_tool(name: str) -> str:
     """The path of a tool of LLVM. `POLICYC_CLANG` and `POLICYC_LLVM_STRIP` override the search."""
-    variable = "POLICYC_" + name.upper().replace("-", "_")
+    variable = _variable(name)
     found = _on_path(os.environ.get(variable) or name)
     if found is None:
         raise HostError(
@@ -97,6 +104,10 @@ def find_tool(name: str) -> str:
             f"{HINT}, or set {variable}, or compile with --backend llvm",
         )
     return str(found.absolute())  # it is run from another directory
+
+
+def _variable(name: str) -> str:
+    return "POLICYC_" + name.upper().replace("-", "_")
 
 
 def _on_path(name: str) -> Path | None:

@@ -35,6 +35,7 @@ from policyc.compiler.driver.compile.last_run import has_record
 from policyc.compiler.driver.compile.target import (
     Backend,
     Target,
+    usual_backend,
 )
 from policyc.compiler.frontend.read_options import ReadOptions
 from policyc.compiler.frontend.yaml.sources import path_name
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
     from policyc.compiler.driver.rebuild.incremental import Rebuilt
 
 RESULT_SCHEMA = "policyc.dev/compile-result/v1"
+
+_COMPILERS = {Backend.C.value: "clang", Backend.LLVM.value: "LLVM in this process"}
 
 STAGES = ("atoms", "decision-ir", "plan", "c", "seeds")
 """The stages of the compilation that --emit shows; `_stage` produces the text of each."""
@@ -90,9 +93,8 @@ POLICY_IR = "policy-ir"
 @click.option(
     "--backend",
     type=click.Choice([backend.value for backend in Backend]),
-    default=Backend.C.value,
-    show_default=True,
-    help="Generate the object through C and clang, or directly with LLVM (no clang needed).",
+    help="Generate the object through C and clang, or directly with LLVM. "
+    "[default: c, or llvm where clang is not installed]",
 )
 @click.option(
     "--rule-counters",
@@ -151,7 +153,7 @@ def compile_(
     output: Path | None,
     emit: str | None,
     explain_layout: bool,
-    backend: str,
+    backend: str | None,
     counters: str,
     at_sockets: bool,
     allow_empty: bool,
@@ -182,7 +184,8 @@ def compile_(
     if cache is not None and output is not None and cache.resolve() == output.resolve():
         raise click.UsageError("--cache and -o are the same directory")
     _check_nodes(bool(cluster), node, all_nodes, jobs, executor)
-    target = Target(Backend(backend), Counters(counters), at_sockets)
+    counting = Counters(counters)
+    target = Target(Backend(backend) if backend else usual_backend(counting), counting, at_sockets)
     if target.backend is Backend.LLVM and target.counters is Counters.PACKETS:
         raise click.UsageError("--backend llvm needs --rule-counters bytes or none")
     inputs = inputs_of(files, cluster, replace(options, allow_empty=allow_empty))
@@ -195,7 +198,7 @@ def compile_(
         if kept and output is not None and not (node or all_nodes or proving):
             again = _rebuilt(inputs, output, kept, target)
             if again is not None:
-                return _show_rebuilt(again, output, format_)
+                return _show_rebuilt(again, output, target, format_)
         gc.enable()
         if all_nodes and output is not None:
             from policyc.compiler.driver.node_bundles.node_bundles import compile_all_nodes
@@ -203,7 +206,7 @@ def compile_(
             work = compile_all_nodes(
                 inputs, output, progress_on_stderr(), kept, jobs, executor, target, proving
             )
-            return _show_nodes(work, output, format_)
+            return _show_nodes(work, output, target, format_)
         from policyc.compiler.driver.compile.compile import compile_inputs
 
         done = compile_inputs(
@@ -215,7 +218,7 @@ def compile_(
     elif emit is not None:
         click.echo(_stage(emit, done))
     else:
-        _show(_summary(done, output, node), bool(cluster), format_)
+        _show(_summary(done, output, node, target), bool(cluster), format_)
     return 0
 
 
@@ -246,12 +249,13 @@ def _keep(ready: "Prepared", emitted: "Emitted", cache: BuildCache) -> None:
     keep_record(ready, emitted, cache)
 
 
-def _show_rebuilt(made: "Rebuilt", output: Path, format_: str) -> int:
+def _show_rebuilt(made: "Rebuilt", output: Path, target: Target, format_: str) -> int:
     print_findings(made.findings)
     show_passed_over(made.passed_over, made.cluster_objects, made.has_cluster)
     summary = {
         "schema": RESULT_SCHEMA,
         "bundle": str(output),
+        "backend": target.backend.value,
         "policies": made.policies,
         "endpoints": made.endpoints,
         "rules": made.rules,
@@ -288,9 +292,9 @@ def _layout(done: "Compiled") -> str:
     return layout.explain_layout(done.emitted.plan, done.emitted.layout.choices, endpoints)
 
 
-def _show_nodes(done: "NodesCompiled", output: Path, format_: str) -> int:
+def _show_nodes(done: "NodesCompiled", output: Path, target: Target, format_: str) -> int:
     show_read(done.ready.read, done.ready.findings)
-    summary = _nodes_summary(done, output)
+    summary = _nodes_summary(done, output, target)
     if format_ == "json":
         click.echo(json_text(summary))
     else:
@@ -298,15 +302,17 @@ def _show_nodes(done: "NodesCompiled", output: Path, format_: str) -> int:
             f"{printable(path_name(str(output)))}: {counted(len(done.bundles), 'bundle')}"
             f" of {counted(done.objects, 'distinct file')},"
             f" {counted(summary['policies'], 'policy', 'policies')}; proved equal to the policies"
-            f" ({counted(summary['proved_obligations'], 'obligation')}, once for all nodes)"
+            f" ({counted(summary['proved_obligations'], 'obligation')}, once for all nodes);"
+            f" compiled by {_COMPILERS[summary['backend']]}"
         )
     return 0
 
 
-def _nodes_summary(done: "NodesCompiled", output: Path) -> dict[str, Any]:
+def _nodes_summary(done: "NodesCompiled", output: Path, target: Target) -> dict[str, Any]:
     return {
         "schema": "policyc.dev/compile-nodes-result/v1",
         "directory": str(output),
+        "backend": target.backend.value,
         "policies": sum(len(tier.policies) for tier in done.ready.policies.tiers),
         "proved_obligations": done.ready.proof.obligations,
         "files": done.objects,
@@ -328,10 +334,11 @@ def _show_policy_ir(inputs: Inputs) -> int:
     return 0
 
 
-def _summary(done: "Compiled", output: Path | None, node: str) -> dict[str, Any]:
+def _summary(done: "Compiled", output: Path | None, node: str, target: Target) -> dict[str, Any]:
     return {
         "schema": RESULT_SCHEMA,
         "bundle": str(output),
+        "backend": target.backend.value,
         **({"node": node} if node else {}),
         "policies": sum(len(tier.policies) for tier in done.policies.tiers),
         "endpoints": len(done.decided.atoms.row_of),
@@ -362,5 +369,6 @@ def _in_words(made: Mapping[str, Any], has_cluster: bool) -> str:
         f" over {over}: {counted(made['rows'], 'subject class', 'subject classes')}"
         f" x {counted(made['columns'], 'peer class', 'peer classes')},"
         f" {counted(made['diagrams'], 'diagram')}; proved equal to the policies"
-        f" ({counted(made['proved_obligations'], 'obligation')}{before})"
+        f" ({counted(made['proved_obligations'], 'obligation')}{before});"
+        f" compiled by {_COMPILERS[made['backend']]}"
     )

@@ -17,6 +17,7 @@ from policyc.compiler.driver.compile.compile import (
     Compiled,
     compile_inputs,
 )
+from policyc.compiler.driver.compile.target import Target, usual_backend
 from policyc.compiler.driver.eval.lab import (
     expected_matrix,
     lab_endpoints,
@@ -26,6 +27,7 @@ from policyc.compiler.driver.eval.lab import (
 from policyc.compiler.frontend.read import ReadOptions
 from policyc.ir.counts import counted
 from policyc.ir.errors import HostError
+from policyc.ir.plan import Counters
 from policyc.ir.printable import json_text
 from policyc.runtime.kernel.host import require_root
 from policyc.runtime.lab.children import LabError
@@ -87,7 +89,8 @@ def lab(
     progress = progress_on_stderr()
     with tempfile.TemporaryDirectory(prefix="policyc-lab-") as folder:
         bundle = Path(folder) / "bundle"
-        done = compile_inputs(inputs, bundle, progress)
+        target = Target(usual_backend(Counters.BYTES))
+        done = compile_inputs(inputs, bundle, progress, target=target)
         show_read(done.read, done.findings)
         progress("building the lab and sending traffic")
         result = _run(done, bundle, Path(folder), pair)

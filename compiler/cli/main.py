@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line: a table of commands, each imported when it is chosen.
 
-A node has no compiler: `policyc node` must work where neither PyYAML nor z3 is installed.
+The distribution policyc-node has this module and `policyc node`, and none of the other commands.
 """
 
 import errno
@@ -9,6 +9,7 @@ import gc
 import importlib
 import os
 import sys
+from importlib.util import find_spec
 from typing import Any
 
 import click
@@ -79,23 +80,22 @@ _SHORT = frozenset({"compile"})
 _FAILED_WRITES = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """Write errors that are not a bug: the reader left, or there is no room."""
 
+WHOLE, NODE_PART = "policyc", "policyc-node"
+"""The distributions: policyc requires policyc-node."""
+
 EXTRA_OF_MODULE = {
-    "antlr4": "compiler",
-    "cryptography": "signed",
-    "hypothesis": "fuzz",
-    "pathspec": "compiler",
-    "pyroute2": "node",
-    "yaml": "compiler",
-    "z3": "proof",
+    WHOLE: {"distributed": "shards", "hypothesis": "fuzz"},
+    NODE_PART: {"cryptography": "signed", "yaml": "yaml"},
 }
+"""Modules that an extra installs. Every other one is a requirement of the distribution itself."""
 
 
 class LazyGroup(click.Group):
     """A group whose commands are looked up in `COMMANDS`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Every command, without importing any."""
-        return list(COMMANDS)
+        """Every command that is installed, without importing any."""
+        return [name for name, (module, _, _) in COMMANDS.items() if find_spec(module)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command that was chosen."""
@@ -110,11 +110,18 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The table of commands, from the one-line help kept here."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, _, text) in COMMANDS.items()])
+            formatter.write_dl([(name, COMMANDS[name][2]) for name in self.list_commands(ctx)])
 
 
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="policyc", prog_name="policyc")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda context, _, asked: _show_version(context) if asked else None,
+    help="Show the version and exit.",
+)
 def cli() -> None:
     """Compile Kubernetes network policy to eBPF, and prove that the result implements it.
 
@@ -217,11 +224,53 @@ def _failed(failure: Exception) -> int:
     return code
 
 
+def _show_version(context: click.Context) -> None:
+    """Print the release of what is installed: policyc, or only its part for nodes."""
+    from importlib import metadata
+
+    installed = next(name for name in (WHOLE, NODE_PART) if _is_installed(name))
+    click.echo(f"{installed}, version {metadata.version(installed)}")
+    context.exit()
+
+
 def _missing_module(missing: ModuleNotFoundError) -> int:
-    name = (missing.name or "").partition(".")[0]
-    extra = EXTRA_OF_MODULE.get(name)
-    if extra is None:
+    """Say what to install, with all that this command may need."""
+    installed = next((name for name in (WHOLE, NODE_PART) if _is_installed(name)), "")
+    module = (missing.name or "").partition(".")[0]
+    if module == WHOLE and installed == NODE_PART:
+        return _ask_to_install(f"{NODE_PART} has no such command", WHOLE)
+    extra = EXTRA_OF_MODULE.get(installed, {}).get(module, "")
+    absent = _absent_requirements(installed, extra) if installed else []
+    absent = absent or ([module] if extra else [])
+    if not absent:
         return _failed(missing)
-    print(f"policyc: error: this command needs the Python module {name}", file=sys.stderr)
-    print(f"help: pip install 'policyc[{extra}]'", file=sys.stderr)
+    wanted = f"'{installed}[{extra}]'" if extra else installed
+    return _ask_to_install(f"not installed: {', '.join(absent)}", wanted)
+
+
+def _ask_to_install(problem: str, wanted: str) -> int:
+    print(f"policyc: error: {problem}", file=sys.stderr)
+    print(f"help: pip install {wanted}", file=sys.stderr)
     return 3
+
+
+def _absent_requirements(distribution: str, extra: str) -> list[str]:
+    """The requirements of a distribution, and of one of its extras, that are not installed."""
+    import re
+    from importlib import metadata
+
+    needed = []
+    for each in metadata.requires(distribution) or ():
+        requirement, _, condition = each.partition(";")
+        if not condition or (extra and re.search(rf"extra == .{extra}\W", condition)):
+            needed.append(re.split(r"[^\w.-]", requirement, maxsplit=1)[0])
+    return [name for name in needed if not _is_installed(name)]
+
+
+def _is_installed(distribution: str) -> bool:
+    from importlib import metadata
+
+    try:
+        return bool(metadata.version(distribution))
+    except metadata.PackageNotFoundError:
+        return False

@@ -35,7 +35,7 @@ def _documents(file: Path) -> Iterator[JsonValue]:
     except ImportError as error:
         raise HostError(
             f"{file}: YAML needs PyYAML, which is not installed",
-            "install policyc[compiler], or give JSON: kubectl get services,endpointslices -A -o json",
+            "pip install PyYAML, or give JSON: kubectl get services,endpointslices -A -o json",
         ) from error
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(read_text(file))
     try:

@@ -38,7 +38,7 @@ def others(
     if not on_record and not rtnetlink.is_usable():
         warn(
             "clsact is not searched for unrecorded hooks: that needs the Python package pyroute2; "
-            "pip install 'policyc[node]'"
+            "pip install pyroute2"
         )
     known = {_place(each) for each in now}
     found = {_place(each): each for each in _candidates(pins, before, on_record)}

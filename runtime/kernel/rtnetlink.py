@@ -44,7 +44,7 @@ def _netlink(purpose: str, otherwise: str) -> Any:
     except ImportError as error:
         raise HostError(
             f"{purpose} needs the Python package pyroute2",
-            f"pip install 'policyc[node]'{otherwise}",
+            f"pip install pyroute2{otherwise}",
         ) from error
     return IPRoute
 

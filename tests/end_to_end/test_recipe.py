@@ -1,18 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The steps of docs/diff.md for a pull request, run in an environment that has what they install.
 
-The environment has the wheel, and of all other packages only those that the extras of the `pip install`
-line ask for, and what these need themselves.
+The environment has the wheels, and of all other packages only those that the `pip install` line asks
+for, and what these need themselves.
 """
 
-import importlib.metadata
 import os
 import re
 import shlex
 import subprocess
-import sys
-import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +16,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from tests.wheel import built_wheel
+from tests.wheel import built_wheels, environment
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "diff.md"
@@ -54,47 +50,10 @@ def extras() -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment without pip, with the wheel and the requirements of its extras."""
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with what the recipe installs."""
     folder = tmp_path_factory.mktemp("environment")
-    wheel = built_wheel(tmp_path_factory)
-    venv = folder / "venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
-    (site,) = venv.glob("lib/python*/site-packages")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(site)
-    (metadata,) = site.glob("policyc-*.dist-info")
-    for name in needed(importlib.metadata.PathDistribution(metadata), extras(), set()):
-        link(importlib.metadata.distribution(name), site)
-    script = venv / "bin" / "policyc"
-    script.write_text(
-        f"#!{venv / 'bin' / 'python'}\nfrom policyc.compiler.cli.main import main\n\nmain()\n"
-    )
-    script.chmod(0o755)
-    return venv
-
-
-def needed(
-    distribution: importlib.metadata.Distribution, wanted: set[str], seen: set[str]
-) -> Iterator[str]:
-    """The distributions that one requires with some extras, directly or not, each once."""
-    for text in distribution.requires or ():
-        requirement = Requirement(text)
-        marker = requirement.marker
-        if marker and not any(marker.evaluate({"extra": extra}) for extra in (*wanted, "")):
-            continue
-        if requirement.name not in seen:
-            seen.add(requirement.name)
-            yield requirement.name
-            found = importlib.metadata.distribution(requirement.name)
-            yield from needed(found, requirement.extras, seen)
-
-
-def link(distribution: importlib.metadata.Distribution, site: Path) -> None:
-    """Link the top-level files and folders of an installed distribution."""
-    for top in {file.parts[0] for file in distribution.files or () if file.parts[0] != ".."}:
-        if top != "__pycache__" and not (site / top).exists():
-            (site / top).symlink_to(Path(str(distribution.locate_file(top))).resolve())
+    return environment(folder, built_wheels(tmp_path_factory), "policyc", frozenset(extras()))
 
 
 @pytest.fixture
@@ -115,9 +74,9 @@ def repository(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_steps_of_the_recipe_work(environment: Path, repository: Path) -> None:
+def test_the_steps_of_the_recipe_work(installed: Path, repository: Path) -> None:
     variables = {
-        "PATH": f"{environment / 'bin'}:{os.environ['PATH']}",
+        "PATH": f"{installed / 'bin'}:{os.environ['PATH']}",
         "HOME": str(repository),
         "GITHUB_BASE_REF": "main",
     }

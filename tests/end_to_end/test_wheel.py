@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A wheel carries all it needs, and a node needs no compiler."""
+"""Two wheels carry all that is needed, and a node needs one of them."""
 
-import importlib.metadata
+import ast
 import importlib.util
 import os
 import subprocess
@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from policyc.compiler.cli import main
-from tests.wheel import built_wheel
+from tests.wheel import NODE_PART, WHOLE, built_wheels, unpacked
 
 ROOT = Path(__file__).parents[2]
 NODE_PACKAGES = ("click", "rich", "pygments", "markdown_it", "mdurl", "pyroute2")
-"""What `pip install policyc[node]` brings: the declared packages and what they need."""
+"""What `pip install policyc-node` brings: the declared packages and what they need."""
 POLICY = """\
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
@@ -26,16 +26,23 @@ spec: {podSelector: {}}
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built_wheel(tmp_path_factory)
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return built_wheels(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel unpacked elsewhere, as an installation without dependencies."""
+def installed(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Both wheels unpacked elsewhere, as an installation without dependencies."""
     target = tmp_path_factory.mktemp("site")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(target)
+    unpacked(wheels, WHOLE, target)
+    return target
+
+
+@pytest.fixture(scope="module")
+def on_a_node(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of the node unpacked elsewhere."""
+    target = tmp_path_factory.mktemp("node")
+    unpacked(wheels, NODE_PART, target)
     return target
 
 
@@ -60,14 +67,68 @@ def site_packages() -> Path:
     return Path(spec.origin).parents[1]
 
 
-def test_the_wheel_holds_every_package_and_the_c(wheel: Path) -> None:
-    names = set(zipfile.ZipFile(wheel).namelist())
+def test_the_wheels_hold_every_package_and_the_c_once(wheels: dict[str, Path]) -> None:
+    files = [name for wheel in wheels.values() for name in zipfile.ZipFile(wheel).namelist()]
+    names = {name for name in files if ".dist-info/" not in name}
+    assert len(names) == len([name for name in files if ".dist-info/" not in name])
     for folder in ("grammar", "ir", "compiler", "backends", "verifier", "runtime"):
         for path in (ROOT / folder).rglob("*.py"):
             assert f"policyc/{path.relative_to(ROOT)}" in names
     for path in (ROOT / "runtime" / "datapath").glob("*.[ch]"):
         assert f"policyc/runtime/datapath/{path.name}" in names
     assert not [name for name in names if name.startswith("policyc/tests")]
+
+
+AFTER_THE_NODE = {"policyc.backends.report.text", "policyc.compiler.cli.prove"}
+"""What the command line imports for other commands, and for `--reprove`, which policyc has."""
+
+
+def test_the_node_s_wheel_has_what_its_modules_import_and_nothing_else(
+    wheels: dict[str, Path],
+) -> None:
+    """Imports inside functions count, too. The runtime is whole: any module may be asked for."""
+    has = {
+        name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        for name in zipfile.ZipFile(wheels[NODE_PART]).namelist()
+        if name.endswith(".py")
+    }
+    start = {
+        "policyc.compiler.cli.main",
+        "policyc.compiler.cli.node",
+        "policyc.compiler.cli.__main__",
+    }
+    runtime = {name for name in has if name.startswith("policyc.runtime")}
+    assert needed(start | runtime) == has
+
+
+def needed(start: set[str]) -> set[str]:
+    """The modules of ours that some import, directly or not, and their packages."""
+    seen: set[str] = set()
+    todo = set(start)
+    while todo:
+        name = todo.pop()
+        if name in seen or name in AFTER_THE_NODE or name == "policyc":
+            continue
+        path = file_of(name)
+        if path is None:
+            continue
+        seen.add(name)
+        todo.add(name.rpartition(".")[0])
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                todo.add(node.module)
+                todo |= {f"{node.module}.{each.name}" for each in node.names}
+            elif isinstance(node, ast.Import):
+                todo |= {each.name for each in node.names}
+    return seen
+
+
+def file_of(module: str) -> Path | None:
+    """The file of a module of ours."""
+    first, _, rest = module.partition(".")
+    base = ROOT / rest.replace(".", "/")
+    found = [each for each in (base.with_suffix(".py"), base / "__init__.py") if each.is_file()]
+    return found[0] if first == "policyc" and rest and found else None
 
 
 @pytest.mark.parametrize("backend", ["llvm", pytest.param("c", marks=pytest.mark.slow)])
@@ -108,21 +169,15 @@ def test_the_wheel_reads_the_rule_language(installed: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_node_commands_work_without_a_compiler(installed: Path, tmp_path: Path) -> None:
-    """No PyYAML and no z3 in reach: `node` runs, `compile` says which extra it needs."""
+def test_node_commands_work_without_a_compiler(on_a_node: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"
     site.mkdir()
     for name in NODE_PACKAGES:
         (site / name).symlink_to(site_packages() / name)
-    distribution = f"policyc-{importlib.metadata.version('policyc')}.dist-info"
-    assert (installed / distribution).is_dir()
     state = ("--bpffs", str(tmp_path / "no-bpffs"))
-    status = run(installed, "node", "status", *state, path=(site,))
+    status = run(on_a_node, "node", "status", *state, path=(site,))
     assert "ModuleNotFoundError" not in status.stderr
     assert status.returncode in (0, 3)
-    load = run(installed, "node", "load", str(tmp_path), "--endpoints", "none", path=(site,))
+    load = run(on_a_node, "node", "load", str(tmp_path), "--endpoints", "none", path=(site,))
     assert load.returncode == 2
     assert "manifest.json" in load.stderr
-    missing = run(installed, "compile", "-f", "x.yaml", "-o", "bundle", path=(site,))
-    assert missing.returncode == 3
-    assert "policyc[" in missing.stderr

@@ -107,7 +107,7 @@ def solve_bitwuzla(assertions: Sequence[Term], limit_ms: int | None) -> SolverAn
     try:
         import bitwuzla
     except ImportError as missing:
-        hint = "pip install policyc[proof], or --solver z3"
+        hint = "pip install bitwuzla, or --solver z3"
         raise HostError("bitwuzla is not installed", hint) from missing
     version = metadata.version("bitwuzla")
     text = smt_text(assertions)

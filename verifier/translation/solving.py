@@ -81,7 +81,7 @@ class Solving:
         try:
             return import_module("bitwuzla")
         except ImportError as missing:
-            hint = "pip install policyc[proof], or --solver z3"
+            hint = "pip install bitwuzla, or --solver z3"
             raise HostError("bitwuzla is not installed", hint) from missing
 
 

@@ -98,6 +98,14 @@ class Target:
 DEFAULT_TARGET = Target()
 
 
+def usual_backend(counters: Counters) -> Backend:
+    """The backend if none is asked for: clang where it is installed or needed, else LLVM here."""
+    from policyc.backends.ebpf_c.clang import is_asked_for_or_installed
+
+    needs_clang = counters is Counters.PACKETS
+    return Backend.C if needs_clang or is_asked_for_or_installed() else Backend.LLVM
+
+
 @once
 def llvm_release() -> str:
     """The versions of llvmlite and its LLVM; HostError if llvmlite is missing."""
@@ -108,7 +116,7 @@ def llvm_release() -> str:
     except ImportError as missing:
         raise HostError(
             "llvmlite is not installed; nothing was compiled",
-            "pip install 'policyc[native]', or compile with --backend c",
+            "pip install llvmlite, or apt install clang llvm and compile with --backend c",
         ) from missing
 
 

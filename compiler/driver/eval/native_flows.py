@@ -58,7 +58,7 @@ def require_native() -> None:
     if missing:
         raise HostError(
             f"native evaluation needs {missing}, which is not installed",
-            "pip install 'policyc[native]', or remove --engine",
+            "pip install llvmlite numpy, or remove --engine",
         )
 
 

@@ -17,7 +17,7 @@ Shard = TypeVar("Shard")
 Result = TypeVar("Result")
 
 CONNECT_SECONDS = 10
-_INSTALL = "pip install policyc[shards]"
+_INSTALL = "pip install 'policyc[shards]'"
 _SAME = "install the same release of policyc, with the extra `shards`, and of Python on all workers"
 
 

@@ -30,12 +30,12 @@ STAGES = (
 def why_not(name: str) -> str:
     """The reason why a stage cannot run on this machine; empty if it can."""
     if name == "z3":
-        return "" if find_spec("z3") else "z3 is not installed (policyc[proof])"
+        return "" if find_spec("z3") else "z3 is not installed"
     if name == "native":
         from policyc.compiler.driver.eval.native_flows import missing_for_native
 
         missing = missing_for_native()
-        return f"{missing} is not installed (policyc[native])" if missing else ""
+        return f"{missing} is not installed" if missing else ""
     if name == "decision":
         return ""
     try:

@@ -262,7 +262,7 @@ def test_without_its_dependency_native_fails_and_auto_uses_another_engine(
     code, out, err = said(given, file, "native", "json", capsys)
     assert (code, out) == (3, "")
     assert f"native evaluation needs {missing}" in err
-    assert "policyc[native]" in err
+    assert "pip install llvmlite numpy" in err
 
 
 def test_the_engine_is_for_files_of_flows(

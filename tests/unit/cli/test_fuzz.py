@@ -200,6 +200,6 @@ def test_without_hypothesis_cases_are_replayed_and_nothing_is_searched(tmp_path:
 
     code, text = said("--backends", "decision")
     assert code == 3
-    assert "needs the Python module hypothesis" in text
+    assert "not installed: hypothesis" in text
     assert "pip install 'policyc[fuzz]'" in text
     assert said("--replay", str(file), "--backends", "decision")[0] == 0
