@@ -6,20 +6,20 @@ be.
 """
 
 import gc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from policyc.backends.report.text import print_findings
 from policyc.compiler.cli.build_options import cache_option, node_option, solver_option
 from policyc.compiler.cli.help import command
 from policyc.compiler.cli.inputs import (
     input_options,
     inputs_of,
     progress_on_stderr,
+    show_findings,
     show_passed_over,
     show_read,
 )
@@ -40,6 +40,7 @@ from policyc.compiler.driver.compile.target import (
 from policyc.compiler.frontend.read_options import ReadOptions
 from policyc.compiler.frontend.yaml.sources import path_name
 from policyc.ir.counts import counted
+from policyc.ir.diagnostics import Diagnostic
 from policyc.ir.plan import Counters
 from policyc.ir.printable import json_text, printable
 from policyc.verifier.smt.solver_choice import Choice
@@ -250,7 +251,7 @@ def _keep(ready: "Prepared", emitted: "Emitted", cache: BuildCache) -> None:
 
 
 def _show_rebuilt(made: "Rebuilt", output: Path, target: Target, format_: str) -> int:
-    print_findings(made.findings)
+    show_findings(made.findings)
     show_passed_over(made.passed_over, made.cluster_objects, made.has_cluster)
     summary = {
         "schema": RESULT_SCHEMA,
@@ -264,7 +265,7 @@ def _show_rebuilt(made: "Rebuilt", output: Path, target: Target, format_: str) -
         "diagrams": made.diagrams,
         "proved_obligations": made.obligations,
         "rows_proved_before": made.rows - made.rows_anew,
-        "diagnostics": [finding.to_json() for finding in made.findings],
+        "diagnostics": _diagnostics(made.findings),
     }
     _show(summary, made.has_cluster, format_)
     return 0
@@ -320,7 +321,7 @@ def _nodes_summary(done: "NodesCompiled", output: Path, target: Target) -> dict[
             {"node": bundle.node, "pods": bundle.pods, "rows": bundle.rows}
             for bundle in done.bundles
         ],
-        "diagnostics": [finding.to_json() for finding in done.ready.findings],
+        "diagnostics": _diagnostics(done.ready.findings),
     }
 
 
@@ -348,8 +349,15 @@ def _summary(done: "Compiled", output: Path | None, node: str, target: Target) -
         "diagrams": len(done.decided.decision.cells),
         "proved_obligations": done.proof.obligations,
         "rows_proved_before": 0,
-        "diagnostics": [finding.to_json() for finding in done.findings],
+        "diagnostics": _diagnostics(done.findings),
     }
+
+
+def _diagnostics(findings: Iterable[Diagnostic]) -> list[object]:
+    """The findings that no comment suppresses."""
+    from policyc.compiler.driver.suppressed import without_suppressed
+
+    return [finding.to_json() for finding in without_suppressed(findings)[0]]
 
 
 def _show(made: Mapping[str, Any], has_cluster: bool, format_: str) -> None:

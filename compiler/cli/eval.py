@@ -12,7 +12,7 @@ import click
 from policyc.backends.report.text import print_findings
 from policyc.compiler.cli.eval_batches import AUTO, ENGINES, NATIVE, FlowFile, batch_of
 from policyc.compiler.cli.help import command
-from policyc.compiler.cli.inputs import read_options, show_profile, show_staged
+from policyc.compiler.cli.inputs import read_options, show_findings, show_profile, show_staged
 from policyc.compiler.cli.json_findings import findings_as_json
 from policyc.compiler.cli.rendered_options import NO_FILES, helm_values_option, rendered_options
 from policyc.compiler.cli.stderr_notes import say
@@ -172,7 +172,7 @@ def read_all(
     reading = ClusterReading(of_cluster, options)
     given = read_policies(sources, options, reading.services, reading.known)
     cluster = reading.finish(given.policies, given.found)
-    print_findings([*given.findings, *cluster.findings])
+    show_findings([*given.findings, *cluster.findings])
     show_profile(given.profile)
     show_staged(given)
     _count("skipped", given.passed_over + cluster.passed_over)

@@ -173,9 +173,22 @@ def show_staged(policies: "PolicyInput") -> None:
         say(f"staged, not in force: {names}")
 
 
+def show_findings(findings: Iterable[Diagnostic]) -> None:
+    """Print findings on standard error, and the number of those that comments suppress."""
+    given = list(findings)
+    if given:
+        from policyc.compiler.driver.suppressed import without_suppressed
+
+        given, suppressed = without_suppressed(given)
+        print_findings(given)
+        if suppressed:
+            counts = ", ".join(f"{n} {code}" for code, n in sorted(suppressed.items()))
+            say(f"suppressed by comments: {counts}")
+
+
 def show_read(read: "Read", findings: Iterable[Diagnostic]) -> None:
     """Print findings, the profile, and skipped objects on standard error."""
-    print_findings(findings)
+    show_findings(findings)
     show_profile(read.policies.profile)
     show_staged(read.policies)
     show_passed_over(read.passed_over, read.policies.cluster_objects, read.cluster is not None)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from policyc.backends.report.text import print_findings
+from policyc.compiler.cli.inputs import show_findings
 from policyc.compiler.cli.settings import settings_in_use, show_other_configuration
 from policyc.compiler.cli.stderr_notes import say
 from policyc.compiler.driver.compare.sides import (
@@ -88,7 +88,7 @@ def read_given_sides(
 
 def show_sides(old: Read, new: Read) -> None:
     """Print findings, profiles, staged policies, and unused objects on standard error."""
-    print_findings(both_findings(old, new))
+    show_findings(both_findings(old, new))
     for name, side in (("old", old), ("new", new)):
         profile = side.policies.profile
         if profile is not Profile.KUBERNETES:

@@ -41,11 +41,10 @@ class Ignore:
     first: int
     last: int
 
-    def covers(self, finding: Finding) -> bool:
-        """Whether the comment is about this finding."""
-        span = finding.place.span
+    def covers(self, code: str, span: Span) -> bool:
+        """Whether the comment is about a finding with this code and place."""
         is_there = span.file == self.span.file and self.first <= span.line <= self.last
-        return is_there and finding.code == self.code
+        return is_there and code == self.code
 
 
 def read_ignores(texts: Mapping[str, str]) -> tuple[Ignore, ...]:
@@ -53,14 +52,15 @@ def read_ignores(texts: Mapping[str, str]) -> tuple[Ignore, ...]:
     wrong: list[Diagnostic] = []
     found: list[Ignore] = []
     for name, text in texts.items():
-        if _WORD in text:
-            found += _in_file(name, text.split("\n"), wrong)
+        found += ignores_in(name, text, wrong)
     if wrong:
         raise InputError(wrong)
     return tuple(found)
 
 
-def _in_file(name: str, lines: list[str], wrong: list[Diagnostic]) -> Iterator[Ignore]:
+def ignores_in(name: str, text: str, wrong: list[Diagnostic]) -> Iterator[Ignore]:
+    """The comments of one file; mistakes go to `wrong`."""
+    lines = text.split("\n") if _WORD in text else []
     for at, line in enumerate(lines):
         comment = _COMMENT.search(line)
         if comment is None:
@@ -156,7 +156,7 @@ def apply_ignores(
     quiet: list[Suppressed] = []
     used: set[Ignore] = set()
     for finding in findings:
-        by = [each for each in ignores if each.covers(finding)]
+        by = [each for each in ignores if each.covers(finding.code, finding.place.span)]
         used |= set(by)
         if by:
             place = Place(by[0].span, "", f"the comment at {by[0].span}")

@@ -55,7 +55,7 @@ def test_own_policies_are_changed(cluster: bool, capfd: pytest.CaptureFixture[st
     assert run(["fuzz", *given, "--seed", "1", *FEW]) == 0
     said = capfd.readouterr()
     assert "6 examples" in said.out
-    assert "warning[PC0503]" in said.err, "findings are shown as by other commands"
+    assert "suppressed by comments: 1 PC0503" in said.err, "as by other commands"
 
 
 def test_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
