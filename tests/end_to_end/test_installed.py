@@ -2,8 +2,10 @@
 """What pip installs runs the commands of the documents, where there is no clang."""
 
 import os
+import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -79,6 +81,30 @@ def test_a_bytecode_proof_needs_nothing_else(policyc: Path, tmp_path: Path) -> N
     made = run(policyc, *asked, path=tmp_path, cwd=tmp_path)
     assert made.returncode == 0, made.stderr
     assert "compiled by LLVM in this process" in made.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("asked", [f"{WHOLE}[compiler,proof,native,signed]", NODE_PART])
+def test_pip_installs_complete_environments(
+    asked: str, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    """By pip itself, at the locked releases. The names of earlier extras are still known."""
+    lock = (ROOT / "requirements.lock").read_text()
+    pins = re.findall(r"^[\w.-]+==[\w.]+", lock, re.MULTILINE)
+    (tmp_path / "pins").write_text("\n".join(pins))
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
+    pip = [str(tmp_path / "venv" / "bin" / "pip"), "--disable-pip-version-check"]
+    wheels = str(built_wheels(tmp_path_factory)[WHOLE].parent)
+    options = ["--no-compile", "-c", str(tmp_path / "pins"), "--find-links", wheels]
+    done = subprocess.run(
+        [*pip, "install", "-q", *options, asked], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    checked = subprocess.run([*pip, "check"], capture_output=True, text=True, check=False)
+    assert "No broken requirements" in checked.stdout
+    name = asked.partition("[")[0]
+    done = run(tmp_path / "venv" / "bin" / "policyc", "--version", path=tmp_path, cwd=tmp_path)
+    assert done.stdout.startswith(f"{name}, version ")
 
 
 def test_a_node_lists_its_commands_and_says_what_has_the_others(

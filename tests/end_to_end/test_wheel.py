@@ -2,19 +2,27 @@
 """Two wheels carry all that is needed, and a node needs one of them."""
 
 import ast
+import importlib.metadata
 import importlib.util
 import os
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
+import grimp
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from policyc.compiler.cli import main
 from tests.wheel import NODE_PART, WHOLE, built_wheels, unpacked
 
 ROOT = Path(__file__).parents[2]
+PARTS = ("grammar", "ir", "compiler", "backends", "verifier", "runtime")
 NODE_PACKAGES = ("click", "rich", "pygments", "markdown_it", "mdurl", "pyroute2")
 """What `pip install policyc-node` brings: the declared packages and what they need."""
 POLICY = """\
@@ -71,7 +79,7 @@ def test_the_wheels_hold_every_package_and_the_c_once(wheels: dict[str, Path]) -
     files = [name for wheel in wheels.values() for name in zipfile.ZipFile(wheel).namelist()]
     names = {name for name in files if ".dist-info/" not in name}
     assert len(names) == len([name for name in files if ".dist-info/" not in name])
-    for folder in ("grammar", "ir", "compiler", "backends", "verifier", "runtime"):
+    for folder in PARTS:
         for path in (ROOT / folder).rglob("*.py"):
             assert f"policyc/{path.relative_to(ROOT)}" in names
     for path in (ROOT / "runtime" / "datapath").glob("*.[ch]"):
@@ -99,6 +107,62 @@ def test_the_node_s_wheel_has_what_its_modules_import_and_nothing_else(
     }
     runtime = {name for name in has if name.startswith("policyc.runtime")}
     assert needed(start | runtime) == has
+
+
+def test_every_imported_distribution_is_required(wheels: dict[str, Path]) -> None:
+    """By policyc itself, or by one of its extras; and the node's by policyc-node."""
+    graph = grimp.build_graph(
+        *(f"policyc.{part}" for part in PARTS),
+        include_external_packages=True,
+        exclude_type_checking_imports=True,
+        cache_dir=None,
+    )
+    assert distributions(graph.modules) == requirements(wheels[WHOLE], but=("dev", "plots"))
+    in_node = filter(is_of_node, graph.modules)
+    imported = set().union(*map(graph.find_modules_directly_imported_by, in_node))
+    assert distributions(imported) == requirements(wheels[NODE_PART])
+
+
+def is_of_node(module: str) -> bool:
+    path = module.partition(".")[2].replace(".", "/")
+    return bool(wheels_tool().is_of_node(f"{path}.py"))
+
+
+@cache
+def wheels_tool() -> Any:
+    """The module tools/wheels.py."""
+    spec = importlib.util.spec_from_file_location("wheels", ROOT / "tools" / "wheels.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def distributions(modules: Iterable[str]) -> set[str]:
+    """The distributions of modules that are neither ours nor Python's."""
+    known = importlib.metadata.packages_distributions()
+    tops = {module.partition(".")[0] for module in modules} - sys.stdlib_module_names - {"policyc"}
+    return {canonicalize_name(known.get(top, [top])[0]) for top in tops}
+
+
+def requirements(wheel: Path, but: tuple[str, ...] = ()) -> set[str]:
+    """The names of what a wheel requires, with all of its extras but some; without our own."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (each for each in archive.namelist() if each.endswith("/METADATA"))
+        lines = archive.read(name).decode().splitlines()
+    found = [
+        Requirement(line.partition(": ")[2]) for line in lines if line.startswith("Requires-Dist:")
+    ]
+    kept = [each for each in found if not any(f'"{extra}"' in str(each.marker) for extra in but)]
+    return {canonicalize_name(each.name) for each in kept} - {NODE_PART}
+
+
+def test_policyc_requires_the_policyc_node_of_its_release(wheels: dict[str, Path]) -> None:
+    release = importlib.metadata.version(WHOLE)
+    assert {wheel.name.split("-")[1] for wheel in wheels.values()} == {release}
+    with zipfile.ZipFile(wheels[WHOLE]) as archive:
+        said = archive.read(f"policyc-{release}.dist-info/METADATA").decode()
+    assert f"Requires-Dist: policyc-node=={release}\n" in said
 
 
 def needed(start: set[str]) -> set[str]:
