@@ -17,6 +17,8 @@ PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
     *(ROOT / "docs/node").glob("*.md"),
 ]
+TUTORIAL = ROOT / "docs" / "tutorial.md"
+"""Its commands run in the repository that it makes (test_tutorial.py), and not alone."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,8 @@ class Shown:
     @property
     def words(self) -> list[str]:
         """The words of a command, without shell syntax and with all optional arguments."""
-        line = re.sub(r"<\([^)]*\)", "STREAM", self.line).replace("...", "")
+        line = re.sub(r"\s*(\|\||>).*", "", re.sub(r"<\([^)]*\)", "STREAM", self.line))
+        line = line.replace("...", "")
         line = re.sub(r"(?<=\w)\|[\w|]+", "", re.sub(r"[\[\]]", " ", line))
         line = re.sub(r"\bN\b", "1", line)
         return shlex.split(line, comments=True)[1:]
@@ -40,6 +43,8 @@ class Shown:
     @property
     def runs_here(self) -> bool:
         """Whether it needs no node, no name that stands for any, and seconds only."""
+        if self.page == TUTORIAL:
+            return False
         words = self.words
         is_free = not any(re.fullmatch(r"[A-Z]+|.*\.\.\..*", word) for word in words)
         return is_free and words[0] not in ("node", "fuzz") and "--prove" not in words
