@@ -5,6 +5,14 @@ import sys
 
 import click
 
+from policyc.compiler.cli.fixes import (
+    fix_options,
+    is_cluster_named,
+    refuse_both,
+    show_patch,
+    with_notes,
+    write_fixes,
+)
 from policyc.compiler.cli.help import command
 from policyc.compiler.cli.inputs import input_options, not_empty, progress_on_stderr, show_read
 from policyc.compiler.cli.reporting import Reporter, report_options
@@ -24,6 +32,7 @@ from policyc.compiler.driver.check.check import (
     exit_code_of,
 )
 from policyc.compiler.driver.check.config import FAIL_ON
+from policyc.compiler.driver.check.fixes.fixing import fix
 from policyc.compiler.driver.check.input import read_to_check
 from policyc.compiler.driver.node_bundles.shards import address_of
 from policyc.compiler.frontend.read import ReadOptions
@@ -38,6 +47,8 @@ from policyc.verifier.smt.solver_choice import Choice
     examples=(
         "policyc check -f policies",
         "policyc check -f policies --cluster cluster --format sarif -o check.sarif",
+        "policyc check -f policies --diff -o fix.patch",
+        "policyc check -f policies --fix",
         "policyc check -f policies --config git:origin/main:.policyc.yaml",
     ),
 )
@@ -57,6 +68,7 @@ from policyc.verifier.smt.solver_choice import Choice
     is_flag=True,
     help="Show every finding and every workload in text. [default: 20 findings of a code, 100 in all]",
 )
+@fix_options
 @timeout_option
 @solver_option
 @shard_options
@@ -69,6 +81,8 @@ def check_(
     pod_networks: tuple[Network, ...],
     fail_on: str,
     show_all: bool,
+    is_fix: bool,
+    is_diff: bool,
     timeout: float | None,
     solver: str,
     jobs: int,
@@ -79,7 +93,9 @@ def check_(
 
     Without --cluster, each answer covers every possible pod; with it, the workloads of that cluster.
     Exit code 0: no finding as severe as --fail-on; 1: at least one; 3: a question is undecided.
+    With --fix the exit code is that of the findings that are left.
     """
+    refuse_both(is_fix, is_diff)
     if executor:
         address_of(executor)
     chosen = CheckOptions(
@@ -92,7 +108,17 @@ def check_(
     )
     severities = settings_in_use().check
     given = read_to_check(files, cluster, not_empty(options), sys.stdin.buffer)
-    found = check(given, chosen, progress_on_stderr(), severities)
+    progress = progress_on_stderr()
+    found = check(given, chosen, progress, severities)
     show_read(given.read, found.others)
-    report.emit(found.result, is_full=show_all)
-    return exit_code_of(found.result, fail_on)
+    result = found.result
+    if is_fix or is_diff:
+        fixed = fix(given, found, chosen, progress, is_cluster_meant=is_cluster_named())
+        if is_diff:
+            show_patch(fixed, report)
+            return exit_code_of(result, fail_on)
+        write_fixes(fixed.plan)
+        left = check(fixed.given, chosen, progress, severities) if fixed.plan.files else found
+        result = with_notes(left.result, fixed)
+    report.emit(result, is_full=show_all)
+    return exit_code_of(result, fail_on)

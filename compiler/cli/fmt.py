@@ -2,18 +2,15 @@
 """`policyc fmt`: format rule blocks, expressions and intents in place. Glue only."""
 
 import difflib
-import os
-import stat
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import click
 
 from policyc.backends.report.text import print_findings
 from policyc.compiler.cli.help import command
+from policyc.compiler.cli.output_file import replace_file
 from policyc.compiler.cli.stderr_notes import say
 from policyc.compiler.driver.codes import CANNOT_WRITE
 from policyc.compiler.frontend.extended.formatting import (
@@ -129,25 +126,3 @@ def _write(files: list[_File], is_stream: bool, report: Report) -> None:
 def _say(what: str, files: list[_File]) -> None:
     for file in files:
         say(f"{what}: {file.content.name}")
-
-
-def replace_file(name: str, data: bytes) -> None:
-    """Write beside the file and rename, so that it is never partly written; its mode stays.
-
-    A link keeps pointing to the file, which is the one replaced. Raises OSError.
-    """
-    path = Path(os.path.realpath(name))
-    mode = path.stat().st_mode
-    if not stat.S_ISREG(mode):
-        raise OSError(0, "it is not a file that can be replaced; use - for streams")
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as out:
-            out.write(data)
-            out.flush()
-            os.fsync(out.fileno())
-        Path(beside).chmod(mode & 0o7777)
-        Path(beside).replace(path)
-    except BaseException:
-        Path(beside).unlink(missing_ok=True)
-        raise

@@ -61,12 +61,13 @@ from policyc.compiler.frontend.garbage_collection import collector_relaxed
 from policyc.ir.bounds import opaque_rules
 from policyc.ir.counts import cluster_words
 from policyc.ir.diagnostics import Diagnostic, Severity
-from policyc.ir.policy import NamedPort, PolicySet
+from policyc.ir.policy import NamedPort, Policy, PolicySet
 from policyc.ir.results.check import CheckResult
 from policyc.ir.results.common import Evidence, Finding, UniverseUsed
 from policyc.ir.results.opaque import part_of
 from policyc.verifier.cluster.reads import policies_of
 from policyc.verifier.cluster.redundancy import Redundancy, Useless, Uselessness
+from policyc.verifier.cluster.rows import RuleId
 from policyc.verifier.smt.solvers import versions_of
 
 _ORDER = [Severity.ERROR, Severity.WARNING, Severity.NOTE]
@@ -74,10 +75,16 @@ _ORDER = [Severity.ERROR, Severity.WARNING, Severity.NOTE]
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The result, and the front end's findings that are not part of it."""
+    """The result, and the front end's findings that are not part of it.
+
+    `together` and `deletable` are the rules and policies that may be removed together, proved. They
+    include those whose findings are suppressed or off.
+    """
 
     result: CheckResult
     others: tuple[Diagnostic, ...]
+    together: tuple[RuleId, ...] = ()
+    deletable: tuple[Policy, ...] = ()
 
 
 def check(
@@ -124,7 +131,8 @@ def check(
         None if options.is_symbolic else coverage(policies, universe_of(read).endpoints),
     )
     others = tuple(each for each in read.findings if each.code not in ADOPTED)
-    return Checked(_with_replayed(result), others)
+    deletable = tuple(each.policy for each in whole.found)
+    return Checked(_with_replayed(result), others, answers.together, deletable)
 
 
 def _useless(read: Read, options: CheckOptions, progress: Progress) -> tuple[Answers, Redundancy]:

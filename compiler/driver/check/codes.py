@@ -35,6 +35,7 @@ UNKNOWN_CODE = Code("PC2090", _E, "{code} is not a finding of `policyc check`")
 IGNORE_WITHOUT_REASON = Code("PC2091", _E, "{code} is ignored without a reason")
 IGNORE_WITHOUT_CODE = Code("PC2092", _E, "a comment that ignores findings must name their codes")
 BAD_CONFIG = Code("PC2093", _E, "{where}: {problem}")
+NOT_IN_PATCH = Code("PC2094", _E, "a patch cannot name {name} from the working directory")
 
 RULES = (
     CheckRule(

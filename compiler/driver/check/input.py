@@ -2,8 +2,8 @@
 """The input of `check`: policies with their text (for the comments), and a cluster."""
 
 import io
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from policyc.compiler.driver.codes import STDIN_TWICE
@@ -21,7 +21,7 @@ from policyc.compiler.frontend.named_sources import (
     named_sources,
     rendered_source,
 )
-from policyc.compiler.frontend.read import ClusterReading, ReadOptions
+from policyc.compiler.frontend.read import ClusterReading, Known, ReadOptions, read_policies
 from policyc.compiler.frontend.yaml.git_commits import (
     SCHEME,
     git_source,
@@ -29,6 +29,7 @@ from policyc.compiler.frontend.yaml.git_commits import (
 from policyc.compiler.frontend.yaml.sources import (
     MAX_BYTES,
     STDIN,
+    Content,
     FileSource,
     PathSource,
     Source,
@@ -43,10 +44,38 @@ from policyc.ir.spans import Span
 
 @dataclass(frozen=True, slots=True)
 class ToCheck:
-    """The input; `texts` are the files of the policies by the names in places."""
+    """The input; `contents` are the files of the policies, empty for a bundle.
+
+    `reader` reads other contents in place of the policies, beside the same cluster.
+    """
 
     read: Read
-    texts: Mapping[str, str] = field(default_factory=dict, hash=False)
+    contents: tuple[Content, ...] = ()
+    reader: "PolicyReader | None" = None
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """The files of the policies by the names in places."""
+        return {each.name: each.data.decode("utf-8", "replace") for each in self.contents}
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyReader:
+    """Reads contents as the first read did: with the same options and objects of the cluster."""
+
+    options: ReadOptions
+    cluster: tuple[str, ...]
+    stdin: bytes
+    read: Read
+
+    def again(self, given: tuple[Content, ...]) -> ToCheck:
+        """The contents as input of `check`. Raises InputError."""
+        around = named_sources(self.cluster, io.BytesIO(self.stdin), self.options)
+        reading = ClusterReading(around, self.options) if around else None
+        options = replace(self.options, allow_empty=True)  # a fix may delete the last policy
+        services, known = (reading.services, reading.known) if reading else ((), Known())
+        policies = read_policies(_streams(given), options, services, known)
+        return ToCheck(replace(self.read, policies=policies), given, self)
 
 
 def read_to_check(
@@ -59,26 +88,27 @@ def read_to_check(
     if is_stdin_repeated(files, cluster):
         finding = STDIN_TWICE.at(Span("<stdin>", 0, 0))
         raise InputError([finding.help("write one of them to a file")])
-    shared = STDIN in files and STDIN in cluster
-    data = stdin.read(MAX_BYTES + 1) if shared else b""
-    of_cluster = named_sources(cluster, io.BytesIO(data) if shared else stdin, options)
-    stdin = io.BytesIO(data) if shared else stdin
+    data = stdin.read(MAX_BYTES + 1) if STDIN in cluster else b""
+    of_cluster = named_sources(cluster, io.BytesIO(data), options)
+    stdin = io.BytesIO(data) if STDIN in cluster else stdin
     if len(files) == 1 and _is_path(files[0]) and is_bundle(files[0]):
         return _bundled(files[0], of_cluster, options)
     report = Report()
     sources = [_source(each, stdin, options) for each in files]
     found = list(contents(sources, report, selection=options.selection))
-    given = tuple(StreamSource(io.BytesIO(each.data), each.name, each.is_found) for each in found)
-    texts = {each.name: each.data.decode("utf-8", "replace") for each in found}
     try:
-        read = read_inputs(Inputs(given, of_cluster, options))
+        read = read_inputs(Inputs(_streams(found), of_cluster, options))
     except InputError as failure:
         raise InputError([*report.findings, *failure.findings]) from failure
     if report.errors:
         raise InputError(report.findings)
     policies = replace(read.policies, findings=(*report.findings, *read.policies.findings))
     read = replace(read, policies=policies)
-    return ToCheck(read, texts)
+    return ToCheck(read, tuple(found), PolicyReader(options, tuple(cluster), data, read))
+
+
+def _streams(given: Iterable[Content]) -> tuple[StreamSource, ...]:
+    return tuple(StreamSource(io.BytesIO(each.data), each.name, each.is_found) for each in given)
 
 
 def _is_path(argument: str) -> bool:
