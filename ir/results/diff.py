@@ -9,6 +9,7 @@ from enum import Enum
 from policyc.ir.policy import Direction
 from policyc.ir.results.common import Evidence, OpaquePart, Place, UniverseUsed, Witness
 from policyc.ir.results.objects import NO_CHANGES, ObjectChanges
+from policyc.ir.results.regions import RegionParts
 
 
 class DiffOutcome(Enum):
@@ -47,7 +48,8 @@ class Difference:
 
     `src`, `dst` and `services` are the region in words. `direction` is the policy direction that
     differs, None if both do. `before` and `after` are the rules or policies that decided the witness on
-    each side, empty if no policy did. `n_pairs` counts the pairs of pods, if known.
+    each side, empty if no policy did. `n_pairs` counts the pairs of pods, if known. `parts` is the
+    region as data, None for flows that nodes generate for their own pods.
     """
 
     kind: DifferenceKind
@@ -59,6 +61,7 @@ class Difference:
     before: tuple[Place, ...] = ()
     after: tuple[Place, ...] = ()
     n_pairs: int | None = None
+    parts: RegionParts | None = None
 
     @property
     def subject(self) -> str:
@@ -126,7 +129,8 @@ class DiffResult:
     `differences` are the regions shown, `counts` count all that were found. `before` and `after` are the
     user's names of the two sides. `notes` are further sentences (workloads that changed, policies that
     select nothing). `undecided` is the reason if the outcome is UNDECIDED. `objects` are the changed
-    policies.
+    policies. `groups` are the ends of a cluster that no rule distinguishes, by the number that regions
+    have of them.
     """
 
     outcome: DiffOutcome
@@ -142,6 +146,7 @@ class DiffResult:
     possible_counts: Counts = NONE_FOUND
     opaque: tuple[OpaquePart, ...] = ()
     objects: ObjectChanges = NO_CHANGES
+    groups: tuple[tuple[str, ...], ...] = ()
 
     @property
     def omitted(self) -> Counts:

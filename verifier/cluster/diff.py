@@ -9,6 +9,7 @@ from policyc.ir.peers import EndpointPeer, Network, leaves
 from policyc.ir.policy import Direction, PolicySet
 from policyc.ir.results.common import Witness
 from policyc.ir.results.diff import Counts, Difference, DifferenceKind, DiffOutcome, counts_of
+from policyc.ir.results.regions import RegionParts, ServicePart
 from policyc.ir.results.turns import Subject, first_in_turns
 from policyc.ir.selectors import EndpointSelector
 from policyc.ir.semantics import verdict
@@ -167,7 +168,8 @@ class _Describing:
             raise InternalError(f"the reference semantics do not confirm the witness {now}")
         ends = ends_that_differ(one, other, self.ignore_effects)
         families = [f for f, mine in self.space.of_family.items() if region.src & mine]
-        services = describe_services(plain_services(region.services, families))
+        plain = plain_services(region.services, families)
+        services = describe_services(plain)
         if region.sources is not None:
             services += f" from source ports {region.sources[0]}-{region.sources[1]}"
         labelled = (("before", one), ("after", other))
@@ -181,4 +183,9 @@ class _Describing:
             deciders(one, ends),
             deciders(other, ends),
             self.widths.pairs(region),
+            RegionParts(
+                self.words.ends(region.src),
+                self.words.ends(region.dst),
+                (ServicePart(plain, () if region.sources is None else (region.sources,)),),
+            ),
         )

@@ -10,6 +10,7 @@ from ipaddress import IPv4Address, IPv6Address, summarize_address_range
 from policyc.ir.bits import members
 from policyc.ir.describe import describe_selector
 from policyc.ir.peers import Network, is_inside
+from policyc.ir.results.regions import EndGroups
 from policyc.ir.selectors import EndpointSelector
 from policyc.ir.universe import Endpoint, Node, end_name
 from policyc.verifier.cluster.regions import owners
@@ -39,6 +40,16 @@ class Words:
             found = view.pod_columns.selected(selector)
             if found:
                 self._by_selector.setdefault(frozenset(owners(space, found)), selector)
+
+    def ends(self, columns: int) -> EndGroups:
+        """The ends of some columns: classes by number, and external networks."""
+        outside = columns & self.space.outside
+        found = [
+            cidr
+            for family, mine in self.space.of_family.items()
+            for cidr in networks(self.space, outside & mine, family)
+        ]
+        return EndGroups(tuple(sorted(owners(self.space, columns))), tuple(found))
 
     def side(self, columns: int) -> str:
         """The ends of some columns in words."""
@@ -172,6 +183,18 @@ def _cidr(network: Network) -> str:
     """A CIDR; the address alone if it is a single address."""
     is_one = network.prefixlen == network.max_prefixlen
     return str(network.network_address) if is_one else str(network)
+
+
+def members_of_classes(space: Space) -> tuple[tuple[str, ...], ...]:
+    """The ends of each class, sorted: `namespace/pod` and `node/name`."""
+    return tuple(
+        tuple(sorted({_identity(space.sites[member].after) for member in each.members}))
+        for each in space.classes
+    )
+
+
+def _identity(end: Endpoint | Node) -> str:
+    return end.qualified_name if isinstance(end, Endpoint) else f"node/{end.name}"
 
 
 def networks(space: Space, columns: int, family: int) -> list[str]:

@@ -9,6 +9,7 @@ from policyc.ir.intervals import IntervalSet
 from policyc.ir.policy import Direction, PolicySet
 from policyc.ir.results.common import Witness
 from policyc.ir.results.diff import Difference, DifferenceKind
+from policyc.ir.results.regions import EndConditions, RegionParts
 from policyc.ir.results.turns import Subject
 from policyc.ir.semantics import Verdict, verdict
 from policyc.ir.services import ALL_SERVICES
@@ -26,7 +27,10 @@ from policyc.verifier.symbolic.literals import (
     Services,
     describe_service_part,
     describe_side,
+    service_part,
 )
+
+_INEXACT = "where no other rule decides the same"
 
 
 @dataclass
@@ -85,7 +89,7 @@ class FoundRegion:
         ingress = region.direction is Direction.INGRESS
         services = [describe_service_part(each) for each in self.services()]
         if not all(each.is_exact for each in self.regions):
-            services[-1] += ", where no other rule decides the same"
+            services[-1] += f", {_INEXACT}"
         labelled = (("before", one), ("after", other))
         return Difference(
             self.kind,
@@ -96,7 +100,20 @@ class FoundRegion:
             Witness(self.flow, labelled, tuple(s for n, v in labelled for s in steps(n, v))),
             deciders(one, [region.direction]),
             deciders(other, [region.direction]),
+            parts=self._parts(),
         )
+
+    def _parts(self) -> RegionParts:
+        region = self.regions[0]
+        own = _conditions("hosts" if region.is_host else "pods", _side(Own, region))
+        peers = _conditions("peers", _side(Other, region))
+        ends = (peers, own) if region.direction is Direction.INGRESS else (own, peers)
+        inexact = () if all(each.is_exact for each in self.regions) else (_INEXACT,)
+        return RegionParts(*ends, tuple(service_part(each, inexact) for each in self.services()))
+
+
+def _conditions(among: str, literals: list[Own | Other]) -> EndConditions:
+    return EndConditions(among, tuple((each.peer, each.holds) for each in literals))
 
 
 def _ends(region: EndRegion) -> frozenset[Literal]:

@@ -3,6 +3,7 @@
 
 from policyc.backends.report.flows import flow_json
 from policyc.backends.report.options import ReportOptions
+from policyc.backends.report.region_json import region_json
 from policyc.backends.report.verdicts import span_json, verdict_json
 from policyc.ir.policy import Policy
 from policyc.ir.printable import json_text
@@ -37,6 +38,7 @@ def diff_json(result: DiffResult, _options: ReportOptions) -> str:
         counts=counts_json(result.counts),
         omitted=n_regions(result.omitted),
         **_possible_json(result),
+        **({"groups": [list(each) for each in result.groups]} if result.groups else {}),
         notes=list(result.notes),
     )
 
@@ -104,6 +106,8 @@ def difference_json(difference: Difference) -> dict[str, object]:
     }
     if difference.n_pairs is not None:
         shown["pairs"] = difference.n_pairs
+    if difference.parts is not None:
+        shown["region"] = region_json(difference.parts)
     return shown
 
 

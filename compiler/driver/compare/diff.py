@@ -26,6 +26,7 @@ from policyc.ir.universe import Universe
 from policyc.verifier.cluster.connection import ClusterConnection
 from policyc.verifier.cluster.diff import Change, ClusterDiff, diff_cluster
 from policyc.verifier.cluster.partition import prove_partition
+from policyc.verifier.cluster.words import members_of_classes
 from policyc.verifier.diff.difference_terms import is_kind
 from policyc.verifier.diff.symbolic import (
     SymbolicDiff,
@@ -159,6 +160,7 @@ def _over_cluster(old: Read, new: Read, options: DiffOptions, progress: Progress
         found.differences,
         found.counts,
         undecided=undecided,
+        groups=members_of_classes(found.space) if found.differences else (),
     )
     return replace(result, outcome=DiffOutcome.UNDECIDED) if undecided else result
 
