@@ -145,6 +145,8 @@ def test_diff_reports_a_certain_difference_beside_undecided_ones(
     assert (code, found["result"]) == (1, "widened")
     assert [each["to"] for each in found["differences"]] == ["pods [shop: app=db]"]
     assert bool(found["possible"]) == (new == "evil-with-db")
+    has_numbers = ["groups" in found, any("region" in each for each in found["differences"])]
+    assert has_numbers == [False, not over], "each reading of a cluster has groups of its own"
     assert policyc("equiv", old, new, *over)[0] == 1
 
 

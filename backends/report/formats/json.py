@@ -34,7 +34,7 @@ def diff_json(result: DiffResult, _options: ReportOptions) -> str:
         objects=objects_json(result.objects),
         universe=universe_json(result.universe),
         evidence=evidence_json(result.evidence),
-        differences=[difference_json(difference) for difference in result.differences],
+        differences=[_difference(difference) for difference in result.differences],
         counts=counts_json(result.counts),
         omitted=n_regions(result.omitted),
         **_possible_json(result),
@@ -67,7 +67,7 @@ def _possible_json(result: DiffResult) -> dict[str, object]:
     if not result.opaque:
         return {}
     return {
-        "possible": [difference_json(difference) for difference in result.possible],
+        "possible": [_difference(difference) for difference in result.possible],
         "possible_counts": counts_json(result.possible_counts),
         "opaque": [opaque_json(part) for part in result.opaque],
     }
@@ -106,9 +106,14 @@ def difference_json(difference: Difference) -> dict[str, object]:
     }
     if difference.n_pairs is not None:
         shown["pairs"] = difference.n_pairs
-    if difference.parts is not None:
-        shown["region"] = region_json(difference.parts)
     return shown
+
+
+def _difference(difference: Difference) -> dict[str, object]:
+    """One region in words and as data, which may number groups of this document."""
+    parts = difference.parts
+    data = {} if parts is None else {"region": region_json(parts)}
+    return {**difference_json(difference), **data}
 
 
 def check_json(result: CheckResult, _options: ReportOptions) -> str:

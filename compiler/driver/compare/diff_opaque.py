@@ -21,6 +21,7 @@ from policyc.ir.results.diff import (
     counts_of,
 )
 from policyc.ir.results.opaque import blamed_for, part_of, words_of
+from policyc.ir.results.regions import EndGroups
 from policyc.ir.results.turns import first_in_turns, subject_of
 from policyc.ir.semantics import verdict
 from policyc.verifier.symbolic.differences import (
@@ -65,13 +66,21 @@ def diff_opaque(
         results[0],
         outcome=_outcome(certain, possible),
         evidence=_evidence([*results, *surely]),
-        differences=tuple(first_in_turns(certain, subject_of, limit)),
+        differences=tuple(map(_unnumbered, first_in_turns(certain, subject_of, limit))),
         counts=_counts(certain, [*results, *surely]),
-        possible=tuple(first_in_turns(possible, subject_of, limit)),
+        possible=tuple(map(_unnumbered, first_in_turns(possible, subject_of, limit))),
+        groups=(),
         possible_counts=_counts(possible, results),
         undecided=_why(sides, possible) if possible else "",
         opaque=parts,
     )
+
+
+def _unnumbered(difference: Difference) -> Difference:
+    """Without numbers of groups, which another comparison has given."""
+    parts = difference.parts
+    is_numbered = parts is not None and isinstance(parts.src, EndGroups)
+    return replace(difference, parts=None) if is_numbered else difference
 
 
 def cases_of(old: Read, new: Read) -> Cases:
