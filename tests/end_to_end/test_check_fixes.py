@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from policyc.compiler.cli import check as check_command
+from policyc.compiler.cli.fixes import write_fixes
 from policyc.compiler.cli.main import run
+from policyc.compiler.driver.check.fixes.plan import Plan
 from tests.commits import first_commit
 from tests.end_to_end.command import policyc_here
 
@@ -31,6 +34,29 @@ FILES = {
     "policies/deny-again.yaml": HEAD % "deny-again",
     "policies/windows.yaml": (HEAD % "dos" + WINDOWS).replace("\n", "\r\n"),
 }
+NARROW = """\
+  - toCIDR: [10.0.0.0/8]
+    toPorts: [{ports: [{port: "80", protocol: TCP}]}]
+"""
+CILIUM = f"""\
+apiVersion: policy.networking.k8s.io/v1alpha1
+kind: AdminNetworkPolicy
+metadata: {{name: all}}
+spec:
+  priority: 5
+  subject: {{namespaces: {{}}}}
+  ingress: [{{name: all, action: Allow, from: [{{namespaces: {{}}}}]}}]
+---
+apiVersion: cilium.io/v2
+kind: CiliumNetworkPolicy
+metadata: {{name: db, namespace: shop}}
+spec:
+  endpointSelector: {{matchLabels: {{app: db}}}}
+  ingress:
+  - fromEndpoints: [{{matchLabels: {{app: web}}}}]
+  egress:
+{NARROW}  - toCIDR: [10.0.0.0/8]
+"""
 CHECK = ("check", "-f", "policies")
 POD = """\
 apiVersion: v1
@@ -131,6 +157,13 @@ def test_other_sources_are_reported_and_stay(here: Path) -> None:
     assert of_commit.stdout == "" and "not fixed: it was read from a commit" in of_commit.stderr
 
 
+def test_rules_of_other_apis_are_removed(here: Path) -> None:
+    """The last rule of a Cilium policy stays: without rules it would not isolate."""
+    write(here, {"c.yaml": CILIUM})
+    policyc_here("check", "-f", "c.yaml", "--fix")
+    assert (here / "c.yaml").read_text() == CILIUM.replace(NARROW, "")
+
+
 def test_fix_keeps_the_mode_of_files(here: Path) -> None:
     file = here / "policies" / "db one.yaml"
     file.chmod(0o640)
@@ -145,6 +178,20 @@ def test_a_file_outside_is_not_named_in_a_patch(
     monkeypatch.chdir(here / "empty")
     assert run(["check", "-f", str(here / "policies"), "--diff"]) == 2
     assert "PC2094" in capfd.readouterr().err
+
+
+def test_no_file_is_written_if_one_changed_since_it_was_read(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def change(plan: Plan) -> None:
+        (here / "policies" / "windows.yaml").write_text("changed\n")
+        write_fixes(plan)
+
+    before = tree(here)
+    monkeypatch.setattr(check_command, "write_fixes", change)
+    done = policyc_here(*CHECK, "--fix")
+    assert done.returncode == 2 and "it changed since it was read" in done.stderr
+    assert tree(here) == before | {"policies/windows.yaml": b"changed\n"}
 
 
 @pytest.mark.parametrize("options", [("--fix", "--diff"), ("--diff", "--format", "json")])

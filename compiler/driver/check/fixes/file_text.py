@@ -3,7 +3,7 @@
 
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,19 +42,22 @@ class RulePart:
 
 @dataclass(frozen=True, slots=True)
 class FileText:
-    """The text of a file without its byte order mark, and its documents."""
+    """The text of a file without its byte order mark, and its documents.
+
+    `named` has the index of the document for each place at which a message may name its object.
+    """
 
     content: Content
     text: str
     documents: tuple[MarkedDocument, ...]
     mark: str
+    named: Mapping[Span, int]
 
     def document_of(self, policy: Span) -> int:
         """The index of the document of a policy, whose place is `metadata.name`."""
-        for at, document in enumerate(self.documents):
-            if isinstance(document.root, MarkedMapping) and policy in self._names(document.root):
-                return at
-        raise NotEditableError("the object is not a document of its own")
+        if policy not in self.named:
+            raise NotEditableError("the object is not a document of its own")
+        return self.named[policy]
 
     def rule(self, policy: Span, rule: Span, path: str) -> RulePart:
         """The part of the text that is a rule, whose path in its object is `path`."""
@@ -69,7 +72,7 @@ class FileText:
         if entry is None or not isinstance(items, MarkedSequence):
             raise NotEditableError("its list is an alias of another one")
         index = int(found["index"])
-        if index >= len(items.items) or self._span(items.items[index]) != rule:
+        if index >= len(items.items) or _span(self.content, items.items[index]) != rule:
             raise NotEditableError("the rule is not where it was read")
         _refuse_names((root, spec, items), items.items[index])
         return RulePart(document, spec, entry[0], items, index)
@@ -81,18 +84,6 @@ class FileText:
             for document in self.documents
             for node in nodes_of(document.root)
         )
-
-    def _names(self, root: MarkedMapping) -> Iterator[Span]:
-        """The places at which messages about an object may point."""
-        metadata = root.get("metadata")
-        for node in (root, metadata):
-            if node is not None:
-                yield self._span(node)
-        if isinstance(metadata, MarkedMapping) and (name := metadata.get("name")) is not None:
-            yield self._span(name)
-
-    def _span(self, node: MarkedNode) -> Span:
-        return Span(self.content.name, node.marks.line, node.marks.column)
 
 
 def start_of(span: Span) -> Span:
@@ -118,7 +109,27 @@ def file_text(content: Content) -> FileText:
         documents = tuple(marked_documents(text))
     except yaml.YAMLError as failure:
         raise NotEditableError("its file is not read as YAML") from failure
-    return FileText(content, text, documents, mark)
+    named = {
+        _span(content, node): at
+        for at, document in enumerate(documents)
+        if isinstance(document.root, MarkedMapping)
+        for node in _names(document.root)
+    }
+    return FileText(content, text, documents, mark, named)
+
+
+def _names(root: MarkedMapping) -> Iterator[MarkedNode]:
+    """The nodes at which messages about an object may point."""
+    yield root
+    metadata = root.get("metadata")
+    if metadata is not None:
+        yield metadata
+    if isinstance(metadata, MarkedMapping) and (name := metadata.get("name")) is not None:
+        yield name
+
+
+def _span(content: Content, node: MarkedNode) -> Span:
+    return Span(content.name, node.marks.line, node.marks.column)
 
 
 def _refuse_other_sources(content: Content) -> None:

@@ -38,7 +38,9 @@ def without_items(
             raise NotEditableError("its list has a key of several lines")
         yield Edit(colon.end(), colon.end(), " []")
     for index in sorted(gone):
-        yield _block_item(text, items, items.items[index])
+        is_leading = all(at in gone for at in range(index))
+        lines = _block_item(text, items, items.items[index])
+        yield _with_blank_line(text, lines, is_leading, index == len(items.items) - 1)
 
 
 def _block_item(text: str, items: MarkedSequence, item: MarkedNode) -> Edit:
@@ -48,7 +50,7 @@ def _block_item(text: str, items: MarkedSequence, item: MarkedNode) -> Edit:
     finish = line_end(text, item.marks.end)
     while (found := comment_indent(text[finish : line_end(text, finish)])) and found > indent:
         finish = line_end(text, finish)
-    return Edit(_without_blank(text, begin, finish), finish)
+    return Edit(begin, finish)
 
 
 def _dash_line(text: str, at: int, indent: int) -> int:
@@ -61,12 +63,15 @@ def _dash_line(text: str, at: int, indent: int) -> int:
     return begin
 
 
-def _without_blank(text: str, begin: int, finish: int) -> int:
-    """Of blank lines above and below a removed item one remains."""
+def _with_blank_line(text: str, lines: Edit, is_leading: bool, is_last: bool) -> Edit:
+    """The lines of an item with the blank line that set it apart from its neighbour."""
+    begin, finish = lines.start, lines.end
     above = line_start(text, begin - 1) if begin else 0
     is_blank_above = begin > 0 and not text[above:begin].strip()
     is_blank_below = not text[finish : line_end(text, finish)].strip()
-    return above if is_blank_above and is_blank_below else begin
+    if is_leading:
+        return Edit(begin, line_end(text, finish)) if is_blank_below and not is_last else lines
+    return Edit(above, finish) if is_blank_above and (is_last or is_blank_below) else lines
 
 
 def _emptied_flow(items: MarkedSequence) -> Iterator[Edit]:

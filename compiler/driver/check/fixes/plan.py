@@ -2,7 +2,7 @@
 """The edits of every file for some fixes, and the fixes that its text does not allow."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from policyc.compiler.driver.check.findings import place_of
@@ -63,6 +63,10 @@ class Plan:
 def plan(fixes: Fixable, policies: PolicySet, given: Iterable[Content]) -> Plan:
     """The edits for some fixes."""
     contents = {each.name: each for each in given}
+    counts = _Counts(
+        Counter(each.origin.span for each in policies_of((policies,))),
+        Counter(map(_item_of, all_rules(policies))),
+    )
     files: list[FixedFile] = []
     left_out: list[LeftOut] = []
     for name in sorted({span.file for span in fixes.spans}):
@@ -70,7 +74,7 @@ def plan(fixes: Fixable, policies: PolicySet, given: Iterable[Content]) -> Plan:
         try:
             if name not in contents:
                 raise NotEditableError("a bundle cannot be edited")
-            planned = _FilePlan(file_text(contents[name]), part, policies)
+            planned = _FilePlan(file_text(contents[name]), part, counts)
             fixed = planned.fixed()
         except NotEditableError as failure:
             left_out += (LeftOut(place, str(failure)) for place in part.places())
@@ -94,11 +98,19 @@ def _item_of(rule: RuleId) -> tuple[Span, str]:
     return origin.span, origin.path
 
 
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """The number of policies that an object gives, and of rules that an item gives."""
+
+    policies: Mapping[Span, int]
+    rules: Mapping[tuple[Span, str], int]
+
+
 @dataclass
 class _FilePlan:
     file: FileText
     fixes: Fixable
-    policies: PolicySet
+    counts: _Counts
     left_out: list[LeftOut] = field(default_factory=list)
     n_fixes: int = 0
 
@@ -115,14 +127,13 @@ class _FilePlan:
 
     def _documents(self) -> set[int]:
         """The documents whose policies may all be deleted."""
-        all_parts = Counter(each.origin.span for each in policies_of((self.policies,)))
         chosen = Counter(each.origin.span for each in self.fixes.policies)
         gone = set()
         for each in self.fixes.policies:
             span = each.origin.span
             try:
                 at = self.file.document_of(start_of(span))
-                if chosen[span] < all_parts[span]:
+                if chosen[span] < self.counts.policies[span]:
                     raise NotEditableError("its object has parts that are needed")
             except NotEditableError as failure:
                 self._leave(place_of_policy(each), failure)
@@ -158,9 +169,8 @@ class _FilePlan:
         gone: defaultdict[tuple[Span, str], list[RuleId]] = defaultdict(list)
         for each in self.fixes.rules:
             gone[_item_of(each)].append(each)
-        n_rules = Counter(map(_item_of, all_rules(self.policies)))
         for item, rules in gone.items():
-            if len(rules) == n_rules[item]:
+            if len(rules) == self.counts.rules[item]:
                 yield rules
             else:
                 self._leave_all(rules, NotEditableError("its item has parts that are needed"))

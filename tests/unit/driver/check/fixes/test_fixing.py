@@ -10,11 +10,14 @@ from policyc.compiler.driver.check.answers import CheckOptions
 from policyc.compiler.driver.check.check import check
 from policyc.compiler.driver.check.config import CheckConfig
 from policyc.compiler.driver.check.fixes import fixing
+from policyc.compiler.driver.check.fixes.edits import NotEditableError
+from policyc.compiler.driver.check.fixes.file_text import file_text
 from policyc.compiler.driver.check.fixes.fixing import Fixed, fix
 from policyc.compiler.driver.check.input import ToCheck, read_to_check
 from policyc.compiler.driver.compare.diff import DiffOptions, diff_sides
 from policyc.compiler.driver.compile.compile import Progress, Read
 from policyc.compiler.frontend.read import ReadOptions
+from policyc.compiler.frontend.yaml.sources import Content
 from policyc.ir.errors import InternalError
 from policyc.ir.results.diff import DiffResult
 from policyc.verifier.redundancy.accidents import all_rules
@@ -150,6 +153,30 @@ def test_other_sources_are_left(tmp_path: Path) -> None:
     with Path("/dev/null").open("rb") as stdin:
         given = read_to_check([str(tmp_path / "link.yaml")], [], ReadOptions(), stdin)
     assert reasons(fixed(given)) == ["its file is a symbolic link"]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("<kustomize overlays>", "a tool rendered it"),
+        ("<helm chart>", "a tool rendered it"),
+        ("git:HEAD:p.yaml", "it was read from a commit"),
+    ],
+)
+def test_text_that_is_no_file_has_no_fix(name: str, reason: str) -> None:
+    with pytest.raises(NotEditableError, match=reason):
+        file_text(Content(name, TWICE.encode()))
+
+
+def test_a_bundle_has_no_fix(tmp_path: Path) -> None:
+    given = ToCheck(read(tmp_path, TWICE).read)
+    assert reasons(fixed(given)) == ["a bundle cannot be edited"]
+
+
+@pytest.mark.parametrize("odd", ["# a\r# b\n", '# "\\ud83d\\ude00"\n'])
+def test_text_that_readers_place_differently_has_no_fix(tmp_path: Path, odd: str) -> None:
+    found = fixed(read(tmp_path, TWICE + odd))
+    assert not found.plan.files and "read in several ways" in reasons(found)[0]
 
 
 def test_suppressed_findings_and_those_turned_off_are_not_fixed(tmp_path: Path) -> None:

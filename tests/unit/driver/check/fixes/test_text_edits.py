@@ -47,7 +47,7 @@ def less(text: str, gone: Collection[int]) -> str:
     return applied(text, without_items(text, key, items, gone))
 
 
-A = "  # about a\n  - a: 1 # beside a\n    b: |\n      x\n    # in a\n"
+A = "  # about a\n  - a: 1 # beside a\n    b: |\n      x\n    # in a\n\n"
 B = "  # about b\n  - &plain {b: 1}\n"
 C = '  -\n    c: "#1"\n'
 
@@ -57,7 +57,7 @@ C = '  -\n    c: "#1"\n'
     [({0}, (A,)), ({1}, (B,)), ({2}, (C,)), ({0, 2}, (A, C)), ({1, 2}, (B, C))],
 )
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_a_block_item_goes_with_its_comments_alone(
+def test_a_block_item_goes_with_its_comments_and_a_blank_line(
     gone: set[int], parts: tuple[str, ...], end: str
 ) -> None:
     expected = BLOCK
@@ -71,7 +71,11 @@ def test_a_block_list_without_items_is_written_as_an_empty_one() -> None:
     assert less(BLOCK, {0, 1, 2}) == emptied.replace("list: #", "list: [] #")
 
 
-def test_of_blank_lines_around_an_item_one_remains() -> None:
+def test_an_item_goes_with_the_blank_line_that_set_it_apart() -> None:
+    assert less("list:\n- a\n\n- b\n\n- c\n", {0}) == "list:\n- b\n\n- c\n"
+    assert less("list:\n- a\n\n- b\n\n- c\n", {0, 1}) == "list:\n- c\n"
+    assert less("list:\n- a\n\n- b\n\n- c\nd: 1\n", {2}) == "list:\n- a\n\n- b\nd: 1\n"
+    assert less("list:\n- a\n\n- b\n\nd: 1\n", {0, 1}) == "list: []\n\nd: 1\n"
     assert less("list:\n- a\n\n- b\n\n- c\n", {1}) == "list:\n- a\n\n- c\n"
     assert less("list:\n- a\n\n- b\n", {1}) == "list:\n- a\n"
 
