@@ -174,6 +174,7 @@ def test_a_missing_tool(arguments: tuple[str, ...], tmp_path: Path) -> None:
     assert (shown["kind"], shown["code"], shown["exit_code"]) == ("host", "PC0141", 3)
 
 
+@pytest.mark.slow
 def test_a_bundle_of_a_rendered_source_is_proved() -> None:
     assert run(["compile", *BOTH, "-o", "bundle"]) == 0
     done = policyc_here("prove", "bundle", *BOTH)

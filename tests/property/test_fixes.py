@@ -93,7 +93,7 @@ def check_seed(seed: int, is_flow: bool) -> None:
     assert decisions(before, flows) == decisions(after, flows)
 
 
-@settings(max_examples=examples(60, 4), deadline=None)
+@settings(max_examples=examples(60, 8), deadline=None)
 @given(SEEDS, st.booleans())
 def test_fixed_text_decides_every_flow_as_the_original(seed: int, is_flow: bool) -> None:
     check_seed(seed, is_flow)

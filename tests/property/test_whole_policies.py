@@ -70,7 +70,7 @@ def check(seed: int) -> None:
         assert number == 1 or content.hosts != NEVER, f"seed {seed}: a copy is left"
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60, 60), deadline=None)
 @given(SEEDS)
 def test_deleted_policies_change_nothing_and_no_copy_is_left(seed: int) -> None:
     check(seed)

@@ -260,7 +260,10 @@ def _intent(number: int, intent: IntentAnswer) -> _Item:
 
 def failure_markdown(failure: Failure, _options: ReportOptions) -> str:
     """The error that stopped the run."""
-    lines = [f"- {code(where(f.span))}: {code(f.message)}\n" for f in failure.findings]
+    lines = [
+        f"- {code(where(f.span))}: {code(f.message)}{f' ({code(f.hint)})' if f.hint else ''}\n"
+        for f in failure.findings
+    ]
     shown, _ = _fitting(lines or [f"- {code(failure.message)}\n"], MAX_BYTES - 2 * _NOTE_ROOM)
     head = f"## 🛑 policyc failed (exit code {failure.exit_code})\n\n"
     return head + "".join(shown) + _left_out(len(lines) - len(shown), "finding")

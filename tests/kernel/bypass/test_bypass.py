@@ -256,6 +256,7 @@ def test_the_load_needs_the_programs(node: Socketed) -> None:
     assert not node.pins.is_there()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "noted",
     one_in(3, ["allow tcp to any log", "allow tcp to any limit 1000/s", "audit tcp to any"]),

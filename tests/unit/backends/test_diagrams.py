@@ -23,6 +23,7 @@ from policyc.ir.trees import (
     verdict_word,
 )
 from policyc.ir.viewed import Verdicts
+from tests.property.length import examples
 
 TOP = 0x3FFFF
 
@@ -102,7 +103,7 @@ def check(
     return [choice.chosen for choice in trees.choices]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20, 3), deadline=None)
 @given(
     st.integers(0, 2**32),
     st.sampled_from([None, *DiagramLayout]),

@@ -485,7 +485,7 @@ def is_wrong(run: Callable[[], object]) -> bool:
 
 
 def test_the_original_code_passes() -> None:
-    for check in checks(examples(CLUSTER_SEEDS, 24), examples(SYMBOLIC_SEEDS, 12)):
+    for check in checks(examples(CLUSTER_SEEDS, 48), examples(SYMBOLIC_SEEDS, 24)):
         check.run()
 
 
