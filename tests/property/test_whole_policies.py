@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The policies that `check` would delete change nothing, and every copy of a policy is among them."""
 
+import os
 import random
 from collections import Counter
 from dataclasses import replace
@@ -15,9 +16,11 @@ from policyc.compiler.driver.compile.compile import Read
 from policyc.compiler.frontend.read import PolicyInput
 from policyc.ir.policy import NEVER, Policy, PolicySet
 from policyc.verifier.symbolic.policy_equivalence import Same, compare
-from tests.property.length import examples
+from tests.property.length import AT_LENGTH, examples
 from tests.property.tiered_cases import tiered_case
 
+SIZE = 3 if os.environ.get(AT_LENGTH) else 2
+"""The most tiers, and policies of a tier: with three an example takes seconds."""
 SEEDS = st.integers(min_value=0, max_value=2**32)
 
 
@@ -54,7 +57,7 @@ def without(policies: PolicySet, policy: Policy) -> PolicySet:
 
 def check(seed: int) -> None:
     rng = random.Random(seed)
-    policies = with_copies(rng, tiered_case(rng, max_tiers=3, max_policies=3).policies)
+    policies = with_copies(rng, tiered_case(rng, max_tiers=SIZE, max_policies=SIZE).policies)
     options = CheckOptions(True)
     answers, tried = useless_anywhere(policies, options, lambda _: None)
     read = Read(PolicyInput(policies), None)
@@ -70,7 +73,7 @@ def check(seed: int) -> None:
         assert number == 1 or content.hosts != NEVER, f"seed {seed}: a copy is left"
 
 
-@settings(max_examples=examples(60, 60), deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(SEEDS)
 def test_deleted_policies_change_nothing_and_no_copy_is_left(seed: int) -> None:
     check(seed)
