@@ -20,6 +20,11 @@ reports=${POLICYC_REPORTS:-policyc-reports}
 read -r -a options <<<"${POLICYC_OPTIONS:-}"
 mkdir -p "$reports"
 
+# A branch that lacks commits of its base seems to undo them.
+if [[ $(git rev-parse --is-shallow-repository) == false ]] && ! git merge-base --is-ancestor "$old" HEAD; then
+	echo "review.sh: warning: the branch lacks commits of $old, which the report shows as undone: rebase it" >&2
+fi
+
 # The change under review may not weaken its own review.
 if git cat-file -e "$old:.policyc.yaml" 2>/dev/null; then
 	options+=(--config "git:$old:.policyc.yaml")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.commits import commit
+from tests.commits import commit, git
 from tests.pipelines.conftest import CLOSED, POLICY
 
 ROOT = Path(__file__).parents[2]
@@ -77,6 +77,17 @@ def test_options_and_a_path_are_passed_on(review: Run, change: Path) -> None:
     done = review(POLICYC_OPTIONS="--cluster pod.yaml", POLICYC_NEW="policies/db.yaml")
     assert done.returncode == 0, "no pod of the cluster is a client"
     assert "universe: the given cluster: 1 pod or workload" in done.stdout
+
+
+def test_a_branch_behind_its_base_is_noticed(
+    review: Run, change: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "lacks commits" not in review(POLICYC_NEW="policies").stderr
+    monkeypatch.chdir(tmp_path / "origin")
+    Path("later").write_text("")
+    commit()
+    git("-C", str(change), "fetch", "-q")
+    assert "the branch lacks commits of origin/main" in review().stderr
 
 
 def test_wrong_input_is_not_a_result(review: Run, change: Path) -> None:
