@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from policyc.compiler.cli.main import run
-from tests.commits import commit, first_commit
+from tests.commits import commit, first_commit, git
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "config.schema.json"
 POLICY = """\
@@ -417,3 +417,27 @@ def test_only_after_a_commit_new_may_be_left_out(policyc: Run, old: str) -> None
     code, _, err = policyc("diff", old)
     assert code == 2
     assert "only after git:REV it may be left out" in err
+
+
+@pytest.mark.parametrize("target", ["copies", ".", "nowhere"])
+def test_a_link_of_the_change_does_not_choose_the_files_of_the_commit(
+    policyc: Run, here: Path, target: str
+) -> None:
+    """The path of the commit is the path as written, whatever it is now."""
+    (here / "cluster" / "shop.yaml").rename(here / "shop.yaml")
+    (here / "cluster").rmdir()
+    (here / ".policyc.yaml").write_text("paths: [more]\n")
+    (here / "more").mkdir()
+    (here / "more" / "other.yaml").write_text((POLICY % "other").replace("app: db", "app: other"))
+    commit()
+    git("branch", "base")
+    (here / "more" / "other.yaml").unlink()
+    (here / "more").rmdir()
+    (here / "more").symlink_to(target)
+    shown = ("--format", "json", "--config", "git:base:.policyc.yaml")
+    for arguments in (("git:base",), ("git:base", "more")):
+        code, out, err = policyc("diff", *arguments, *shown)
+        if target == "nowhere":
+            assert code == 2, err
+        elif code != 2:  # else the link shows objects that cannot be read together
+            assert "other" in [each["name"] for each in json.loads(out)["objects"]["removed"]]

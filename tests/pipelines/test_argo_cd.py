@@ -43,4 +43,6 @@ def test_resources_and_hooks_are_those_that_argo_cd_knows() -> None:
     assert JOB["metadata"]["annotations"]["argocd.argoproj.io/hook"] == "PreSync"
     wave = KUSTOMIZATION["generatorOptions"]["annotations"]["argocd.argoproj.io/sync-wave"]
     assert int(wave) < 0, "the ConfigMap is there before the Job"
+    assert JOB["metadata"]["name"], "kustomize and BeforeHookCreation need a name"
+    assert KUSTOMIZATION["generatorOptions"]["disableNameSuffixHash"]
     assert JOB["spec"]["backoffLimit"] == 0, "a broken intent is not tried again"

@@ -53,6 +53,12 @@ def test_the_commands_judge_the_configured_paths(
     assert found == code, said
 
 
+def test_a_deleted_file_does_not_skip_the_hooks() -> None:
+    """pre-commit lists no deleted files, so a hook by files would be skipped."""
+    for name in ("policyc-check", "policyc-diff"):
+        assert HOOKS[name]["always_run"] and "files" not in HOOKS[name]
+
+
 def test_fmt_formats_the_files_that_it_is_given(change: Path, variables: dict[str, str]) -> None:
     (change / "intents.yaml").write_text(UNFORMATTED)
     files = ["intents.yaml", "policies/db.yaml"]

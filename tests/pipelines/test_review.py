@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """pipelines/review.sh, and the GitHub Action and the GitLab job that run it, on a real pull request."""
 
+import contextlib
 import json
 import os
 import re
@@ -25,11 +26,11 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def review(change: Path, variables: dict[str, str]) -> Run:
-    def runs(**more: str) -> subprocess.CompletedProcess[str]:
+    def runs(folder: str = ".", **more: str) -> subprocess.CompletedProcess[str]:
         given = {"POLICYC_OLD": "origin/main"} | more
         return subprocess.run(
-            ["bash", REVIEW], cwd=change, env=variables | given, capture_output=True, text=True,
-            check=False,
+            ["bash", REVIEW], cwd=change / folder, env=variables | given, capture_output=True,
+            text=True, check=False,
         )  # fmt: skip
 
     return runs
@@ -74,11 +75,13 @@ def test_options_and_a_path_are_passed_on(review: Run, change: Path) -> None:
         "apiVersion: v1\nkind: Pod\nmetadata: {name: db, namespace: shop, labels: {app: db}}\n"
         "spec: {containers: [{name: c}]}\nstatus: {podIP: 10.0.0.1}\n"
     )
-    done = review(POLICYC_OPTIONS="--cluster pod.yaml", POLICYC_NEW="policies/db.yaml")
+    options = {"POLICYC_OPTIONS": "--cluster pod.yaml", "POLICYC_GATE": "cluster"}
+    done = review(POLICYC_NEW="policies/db.yaml", **options)
     assert done.returncode == 0, "no pod of the cluster is a client"
     assert "universe: the given cluster: 1 pod or workload" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_branch_behind_its_base_is_noticed(
     review: Run, change: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,11 +152,12 @@ def test_the_action_annotates_comments_and_fails(
     assert "::error file=policies/db.yaml,line=7" in out
     assert "**opened**" in (change.parent / "summary.md").read_text()
     assert (tools / "asked").read_text().splitlines() == [
-        "pip install --quiet policyc",
+        "pip install --quiet policyc==0.1.0",
         "gh pr comment 7 --edit-last --create-if-none --body-file policyc-reports/diff.md",
     ]
 
 
+@pytest.mark.slow
 def test_the_action_takes_its_inputs(change: Path, variables: dict[str, str], tools: Path) -> None:
     inputs = {"old": "HEAD", "path": "policies", "package": "policyc==9", "reports": "made"}
     assert run_action(change, variables, **inputs) == [0, 0, 0]
@@ -172,12 +176,59 @@ def test_the_action_s_expressions_are_known() -> None:
     assert all(step.get("shell") == "bash" for step in ACTION["runs"]["steps"] if "run" in step)
 
 
+def test_a_cluster_of_the_change_hides_nothing(review: Run, change: Path) -> None:
+    """No pod of the cluster is a client: over it alone nothing opens."""
+    (change / "pod.yaml").write_text(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: db, namespace: shop, labels: {app: db}}\n"
+        "spec: {containers: [{name: c}]}\nstatus: {podIP: 10.0.0.1}\n"
+    )
+    done = review(POLICYC_OPTIONS="--cluster pod.yaml")
+    assert (done.returncode, "for other pods" in done.stderr) == (1, True)
+    assert review(POLICYC_OPTIONS="--cluster pod.yaml", POLICYC_GATE="cluster").returncode == 0
+
+
+def test_a_base_without_a_configuration_means_none(
+    review: Run, change: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The change may not bring one that looks elsewhere."""
+    monkeypatch.chdir(tmp_path / "origin")
+    Path(".policyc.yaml").unlink()
+    commit()
+    git("-C", str(change), "fetch", "-q")
+    (change / ".policyc.yaml").write_text("paths: [other]\n")
+    assert review().returncode == 1
+
+
+def test_the_nearest_configuration_of_the_base_is_used(
+    review: Run, change: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path / "origin")
+    Path(".policyc.yaml").rename("policies/.policyc.yaml")
+    Path("policies/.policyc.yaml").write_text("paths: [db.yaml]\n")
+    commit()
+    git("-C", str(change), "fetch", "-q")
+    done = review(folder="policies")
+    assert done.returncode == 1
+    assert "configuration: git:origin/main:policies/.policyc.yaml" in done.stderr
+
+
+@pytest.mark.parametrize("options", ["--cluster a\n--limit 3", "--cluster 'a b'"])
+def test_options_that_would_be_split_are_refused(review: Run, options: str) -> None:
+    done = review(POLICYC_OPTIONS=options)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "one line, without quotes" in done.stderr
+
+
+@pytest.mark.slow
 def test_the_gitlab_job_reviews_a_merge_request(
     change: Path, variables: dict[str, str], tools: Path
 ) -> None:
+    with contextlib.chdir(change.parent / "origin"):
+        Path("pipelines").mkdir()
+        Path("pipelines/review.sh").write_bytes(Path(REVIEW).read_bytes())
+        commit()
     (change / "pipelines").mkdir()
-    (change / "pipelines" / "review.sh").write_bytes(Path(REVIEW).read_bytes())
-    commit()
+    (change / "pipelines" / "review.sh").write_text("exit 0  # the change's own copy\n")
     given = {**JOB["variables"], "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main"}
     done = subprocess.run(
         ["bash", "-eo", "pipefail", "-c", "\n".join(JOB["script"])],
@@ -195,5 +246,5 @@ def test_the_image_installs_what_make_wheel_builds() -> None:
     steps: list[Any] = [line.split(" ", 1) for line in lines if line and line[0] != "#"]
     assert steps[0] == ["FROM", "python:3.12-slim"]
     assert ["COPY", "dist/*.whl /tmp/wheels/"] in steps
-    assert any("--find-links /tmp/wheels policyc" in words for _, words in steps)
+    assert any("pip install --no-cache-dir /tmp/wheels/*.whl" in words for _, words in steps)
     assert steps[-1] == ["ENTRYPOINT", '["policyc"]']

@@ -2,9 +2,9 @@
 """The two sides of a comparison, and the sources that their names stand for."""
 
 import io
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import BinaryIO
 
 from policyc.compiler.driver.codes import CLUSTER_MISSING, CLUSTER_TWICE, STDIN_TWICE
@@ -175,7 +175,7 @@ class _Given:
         if not self._paths:
             return [self._source(side, options, other)]
         if not side.startswith(SCHEME):
-            return [PathSource(path) for path in self._paths if Path(path).exists()]
+            return [PathSource(path) for path in self._paths if os.path.lexists(path)]
         return [replace(git_source(side, path), may_be_missing=True) for path in self._paths]
 
     def _source(self, argument: str, options: ReadOptions, other: str = "") -> Source:

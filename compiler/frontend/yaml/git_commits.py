@@ -56,8 +56,18 @@ def git_source(text: str, other: str | None = None) -> GitSource:
         finding = codes_git.NO_REPOSITORY.at(where, folder=folder, reason=_reason(found))
         raise InputError([finding.help("run policyc inside it, and name the path: git:REV:PATH")])
     root = os.path.realpath(os.fsdecode(found.stdout.rstrip(b"\n")))
-    relative = os.path.relpath(os.path.realpath(place), root)
-    return GitSource(root, revision, _inside(text, revision, relative))
+    return GitSource(root, revision, _inside(text, revision, _from_root(place, root)))
+
+
+def _from_root(place: Path, root: str) -> str:
+    """A path from the root of its repository. Links below the root are not followed: a change could
+    make one, and so choose the files of the commit that it is compared with.
+    """
+    plain = Path(os.path.normpath(os.path.realpath(".") / place))
+    for parent in reversed((plain, *plain.parents)):  # a link may lead back to the root
+        if os.path.realpath(parent) == root:
+            return os.path.relpath(plain, parent)
+    return os.path.relpath(os.path.realpath(place), root)
 
 
 def _inside(text: str, revision: str, path: str) -> str:
