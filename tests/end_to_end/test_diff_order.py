@@ -87,3 +87,13 @@ def test_each_subject_has_a_share_of_the_shown_regions(
 def test_text_says_what_is_left(capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["diff", "old.yaml", "new.yaml", "--limit", "4"]) == 1
     assert "not shown: 10 regions opened; --all" in capfd.readouterr().out
+
+
+def test_a_cluster_without_pods_is_noted(capfd: pytest.CaptureFixture[str]) -> None:
+    """Nothing opens over it, whatever the change opens."""
+    Path("empty.yaml").write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: large}\n")
+    assert run(["diff", "old.yaml", "new.yaml", "--cluster", "empty.yaml"]) == 0
+    assert "no pods were compared" in capfd.readouterr().out
+    regions(capfd, *CLUSTER)
+    assert run(["diff", "old.yaml", "new.yaml", *CLUSTER]) == 1
+    assert "no pods were compared" not in capfd.readouterr().out

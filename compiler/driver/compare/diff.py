@@ -220,6 +220,10 @@ def _notes(old: Read, new: Read, options: DiffOptions) -> list[str]:
     notes = []
     if not options.is_symbolic and old.cluster is not new.cluster:
         notes += _workloads(old, new)
+    if not options.is_symbolic and not (_has_pods(old) and _has_pods(new)):
+        notes.append(
+            "the cluster has no pod or workload on one of the sides: no pods were compared"
+        )
     staged = staged_changes(old, new)
     if staged:
         count = len(staged.added) + len(staged.removed) + len(staged.changed)
@@ -227,6 +231,10 @@ def _notes(old: Read, new: Read, options: DiffOptions) -> list[str]:
             f"{count} staged policies differ: staged policies are not enforced and not compared"
         )
     return notes
+
+
+def _has_pods(read: Read) -> bool:
+    return read.cluster is not None and bool(read.cluster.universe.endpoints)
 
 
 def _workloads(old: Read, new: Read) -> list[str]:

@@ -31,8 +31,8 @@ def result(kinds: tuple[tuple[str, Severity, int], ...] = KINDS) -> CheckResult:
     )
 
 
-def text(found: CheckResult, **options: bool) -> str:
-    return render(found, "text", ReportOptions(**options))  # type: ignore[arg-type]
+def text(found: CheckResult, *, is_full: bool = False) -> str:
+    return render(found, "text", ReportOptions(is_full=is_full))
 
 
 def test_the_severest_and_most_frequent_kinds_are_counted_first() -> None:
