@@ -125,8 +125,8 @@ class Bed:
         self.port = self.port + 1 if self.port < 65535 else 1024
         return self.port
 
-    def _shake_hands(self, there: Host, port: int, back: int, family: int) -> None:
-        """Send the handshake through both hooks, as on the stack path."""
+    def _shake_hands(self, there: Host, port: int, back: int, family: int, mark: int = 0) -> None:
+        """Send the handshake through both hooks. Marked first packets take the stack path."""
         for sender, receiver, packet in (
             ("a", "b", self._frame("a", there, tcp(1000, port, SYN), family)),
             ("b", "a", self._frame("b", A, tcp(back, 1000, SYN | ACK), family)),
@@ -135,7 +135,7 @@ class Bed:
         ):
             came = self.node.ifindex[LOCAL[sender]]
             with bpf_syscall.obj_get(self.node.pins.hook("pc_from_pod")) as hook:
-                verdict, sent = run_through(hook, packet, came, came)
+                verdict, sent = run_through(hook, packet, came, came, mark)
             if verdict == REDIRECT:
                 continue
             macs = mac_bytes(HOSTS[receiver].mac) + mac_bytes(self.gateways[receiver])
@@ -158,7 +158,7 @@ class Bed:
         """
         self._forget()
         own, self.gateways["b"] = self.gateways["b"], HOSTS["a"].mac
-        self._shake_hands(B, port, port, family)
+        self._shake_hands(B, port, port, family, mark=1)
         self.gateways["b"] = own
         hops = {"ttl" if family == 4 else "hop_limit": 255}
         gateway = Host(self.gateways["a"], B.ip4, B.ip6)
