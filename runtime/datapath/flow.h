@@ -132,7 +132,8 @@ struct pc_flow {
 	__u8 may_link;   /* to an endpoint of another node: whether by the link (link_forward.h) */
 	__u8 was_silent; /* the same: the path that the entry holds may be an old one */
 	__u8 came_by; /* a new connection of an external client: its uplink (external_forward.h) */
-	__u8 zero[6];
+	__u8 fits;    /* into the MTU of the device that it is redirected to (mtu.h) */
+	__u8 zero[5];
 	__u16 stamp;  /* enum pc_stamp: at an ipvlan slave, where the packet came from */
 	__u32 device; /* at which the hook runs: its ifindex, or PC_SLAVE and a number */
 	struct pc_packet packet;

@@ -8,6 +8,7 @@
 #pragma once
 #include "ct.h"
 #include "hop_limit.h"
+#include "mtu.h"
 #include "packet.h"
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
@@ -120,15 +121,11 @@ static __always_inline bool pc_readdress(struct __sk_buff *skb, const struct pc_
 }
 
 /* Whether the stack need not see this packet. */
-static __always_inline bool pc_may_forward(struct __sk_buff *skb, const struct pc_flow *flow,
+static __always_inline bool pc_may_forward(struct __sk_buff *skb, struct pc_flow *flow,
 					   const struct pc_ct_end *to)
 {
-	__u32 mtu = 0;
-
-	if (skb->pkt_type != PACKET_HOST || to->ifindex == skb->ifindex || !pc_is_plain(flow))
-		return false;
-	return bpf_check_mtu(skb, to->ifindex, &mtu, 0, BPF_MTU_CHK_SEGS) ==
-	       BPF_MTU_CHK_RET_SUCCESS;
+	return skb->pkt_type == PACKET_HOST && to->ifindex != skb->ifindex && pc_is_plain(flow) &&
+	       pc_fits(skb, flow, to->ifindex);
 }
 
 /* Sets forward_to, unless the stack must see the packet. The verifier checks this function once. */

@@ -141,15 +141,14 @@ static __always_inline bool pc_out_was_silent(const struct pc_flow *flow, const 
 __noinline int pc_out(struct __sk_buff *skb, struct pc_flow *flow, struct pc_ct *ct, bool is_reply)
 {
 	const struct pc_ct_end *to;
-	__u32 device, mtu = 0;
+	__u32 device;
 
 	if (!flow || !ct || skb->pkt_type != PACKET_HOST || skb->mark || !pc_is_plain(flow) ||
 	    pc_has_ipsec(skb))
 		return 0; /* an earlier program has marked it for the stack */
 	to = is_reply ? &ct->src : &ct->dst;
 	device = pc_out_device(ct);
-	if (!device || device == skb->ifindex ||
-	    bpf_check_mtu(skb, device, &mtu, 0, BPF_MTU_CHK_SEGS) != BPF_MTU_CHK_RET_SUCCESS)
+	if (!device || device == skb->ifindex || !pc_fits(skb, flow, device))
 		return 0;
 	if ((ct->out & PC_OUT_TIME) != pc_out_time(flow) || pc_out_was_silent(flow, ct))
 		return 1;

@@ -18,7 +18,6 @@
 #define PC_PLACES_TRIED     8
 #define PC_STAYS            (~0ULL)      /* an entry that never gives its place to another */
 #define PC_STAYS_BEHIND_OWN (1ULL << 48) /* added to the stay of another owner's entry */
-#define PC_PLACE_IN_USE     (1U << 31)   /* beside a place's number */
 
 /* `lock` is odd while a CPU gives the place to another entry, and grows with each such change. */
 #define PC_PLACES(name, entries, key_type)                                                         \
@@ -82,9 +81,9 @@ struct pc_seek {
 	__u32 roll;      /* where the search begins */
 	__u16 is_short;  /* enum pc_quota: counted if no place is free */
 	__u16 full;      /* enum pc_quota: the result of the search */
-	__u64 stay;      /* of the present entry: pc_stay() */
+	__u64 stay;      /* of the present entry: 0 without one, else 1 + 2 * pc_stay() */
 	__u64 lowest;    /* the lowest stay so far */
-	__u32 lowest_at; /* the place with that stay, with PC_PLACE_IN_USE if an entry has it */
+	__u32 lowest_at; /* the place with that stay */
 	__u32 lowest_lock;
 };
 _Static_assert(sizeof(struct pc_seek) == 48, "without padding");
@@ -138,8 +137,8 @@ static __always_inline __u32 pc_quota_place(__u32 owner, __u32 roll, __u32 place
 	return group * PC_GROUP + (in & (PC_GROUP - 1));
 }
 
-/* How strongly a live entry keeps its place: of the tried entries, the one with the lowest value
- * loses it. An entry with PC_STAYS never does.
+/* How strongly a live entry keeps its place, below 2^63: of the tried entries, the one with the
+ * lowest value loses it. An entry with PC_STAYS never does.
  */
 typedef __u64 pc_stay(const struct pc_seek *seek, const void *entry, const void *key);
 
@@ -151,7 +150,7 @@ typedef __u64 pc_stay(const struct pc_seek *seek, const void *entry, const void 
 static __always_inline __u32 *pc_place_claim(void *table, void *places, __u32 n,
 					     struct pc_seek *seek, pc_stay *stay_of)
 {
-	__u32 roll = seek->roll, at, lock, lock_then, in_use, tried = 0, *place;
+	__u32 roll = seek->roll, at, lock, lock_then, tried = 0, *place;
 	volatile struct pc_seek *in_memory = seek;
 	const __u64 *entry;
 	__u64 stay, lowest;
@@ -171,32 +170,32 @@ static __always_inline __u32 *pc_place_claim(void *table, void *places, __u32 n,
 			return 0;
 		lock = *(volatile __u32 *)place;
 		stay = PC_STAYS;
-		in_use = 0;
 		if (!(lock & 1)) {
 			entry = bpf_map_lookup_elem(table, place + 1);
-			in_use = entry ? PC_PLACE_IN_USE : 0;
-			stay = entry && *entry > seek->now ? stay_of(seek, entry, place + 1) : 0;
+			stay = entry != 0;
+			if (entry && *entry > seek->now)
+				stay |= stay_of(seek, entry, place + 1) << 1;
 		}
 		in_memory->stay = stay;
 		if (in_memory->stay < in_memory->lowest) {
 			in_memory->lowest = in_memory->stay;
-			in_memory->lowest_at = at | in_use;
+			in_memory->lowest_at = at;
 			in_memory->lowest_lock = lock;
 		}
 		tried++;
-	} while (in_memory->lowest && tried < PC_PLACES_TRIED);
+	} while (in_memory->lowest > 1 && tried < PC_PLACES_TRIED);
 	lowest = in_memory->lowest;
-	seek->full = lowest ? seek->is_short : PC_QUOTA_NONE;
-	if (lowest && lowest != PC_STAYS && seek->is_short == PC_QUOTA_ESTABLISHED)
+	seek->full = lowest > 1 ? seek->is_short : PC_QUOTA_NONE;
+	if (lowest > 1 && lowest != PC_STAYS && seek->is_short == PC_QUOTA_ESTABLISHED)
 		seek->full = PC_QUOTA_IDLE;
 	if (lowest == PC_STAYS)
 		return 0;
-	at = in_memory->lowest_at & ~PC_PLACE_IN_USE;
+	at = in_memory->lowest_at;
 	lock_then = in_memory->lowest_lock;
 	place = bpf_map_lookup_elem(places, &at);
 	if (!place || __sync_val_compare_and_swap(place, lock_then, lock_then + 1) != lock_then)
 		return 0;
-	if (in_memory->lowest_at & PC_PLACE_IN_USE)
+	if (lowest)
 		bpf_map_delete_elem(table, place + 1);
 	return place;
 }

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the uplinks with routes whose MTU is below the device's.
+"""Finds the uplinks with a very small MTU, or with routes whose MTU is below the device's.
 
-The host's IP stack obeys such an MTU. The kernel's FIB lookup for datapath/forward_out.h reports it only
-if it is locked. So packets use the fast path by other uplinks only.
+The host's IP stack obeys a route's MTU. The kernel's FIB lookup for datapath/forward_out.h reports it only
+if it is locked. And datapath/mtu.h checks no packet of up to 576 bytes. So packets use the fast path by
+other uplinks only.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -14,10 +15,12 @@ from policyc.runtime.kernel import rtnetlink
 
 _OTHERWISE = "load with --forwarding stack"
 _FAMILIES = (2, 10)
+_SMALLEST = 576
+"""Of IPv4, which every host takes (RFC 791)."""
 
 
 def narrower(ifindexes: Iterable[int]) -> frozenset[int]:
-    """The devices with a route, of any table, that has a smaller MTU of its own."""
+    """The devices with an MTU below 576, or with a route, of any table, that has a smaller one of its own."""
     wanted = frozenset(ifindexes)
     found = set[int]()
     if not wanted:
@@ -25,6 +28,7 @@ def narrower(ifindexes: Iterable[int]) -> frozenset[int]:
     try:
         with rtnetlink.connection("the fast path", f", or {_OTHERWISE}") as netlink:
             mtus = {each: _mtu(netlink, each) for each in wanted}
+            found |= {each for each, mtu in mtus.items() if mtu < _SMALLEST}
             for family in _FAMILIES:
                 for route in rtnetlink.dump(partial(netlink.get_routes, family=family)):
                     mtu = _own_mtu(route)
@@ -43,7 +47,8 @@ def none_narrower(uplinks: Mapping[str, int], note: Callable[[str], object]) -> 
     for name, ifindex in uplinks.items():
         if ifindex in found:
             note(
-                f"{name}: a route sets its own MTU, so pods' packets to this device take the stack path"
+                f"{name}: a route sets its own MTU, or the device's is below {_SMALLEST}, so pods' packets to "
+                "this device take the stack path"
             )
     return [ifindex for ifindex in uplinks.values() if ifindex not in found]
 

@@ -60,7 +60,8 @@ EMPTY = """
 SEC("tc") int b_empty(struct __sk_buff *skb) { return skb->len ? -1 : 2; }
 char b_license[] SEC("license") = "Dual BSD/GPL";
 """
-PACKETS = 20000
+PACKETS, NEW_PACKETS = 20000, 4000
+"""Of a pod, whose quota is 8192 new connections: at its quota, it looks at eight entries for each."""
 CALLS, HOPS = 500, 200
 NEXT, REDIRECT = -1, 7
 CLANG = ("clang", "-O2", "-g", "-target", "bpf", "-mcpu=v3", "-fno-strict-aliasing")
@@ -110,7 +111,7 @@ class Bed:
                 continue
             flags = (SYN,) if kind == "TCP" else ()
             self._forget()
-            sent = (build(self._port(), port, *flags) for _ in range(PACKETS))
+            sent = (build(self._port(), port, *flags) for _ in range(NEW_PACKETS))
             found[f"new{what} {kind}, IPv{family}"] = self._each(
                 "a", [self._frame("a", there, each, family) for each in sent]
             )

@@ -26,11 +26,11 @@ PARTS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         "flow->packet.csum_partial = PC_PARTIAL_NONE;",
         KNOWN,
     ),
-    "the receiver's MTU": (
-        "forward.h",
-        "return bpf_check_mtu(skb, to->ifindex, &mtu, 0, BPF_MTU_CHK_SEGS) ==\n"
-        "\t       BPF_MTU_CHK_RET_SUCCESS;",
-        "return !mtu;",
+    "the receiver's MTU, of a small packet": (
+        "mtu.h",
+        "skb->len <= small || bpf_check_mtu(skb, device, &mtu, 0, BPF_MTU_CHK_SEGS) ==\n"
+        "\t\t\t\t\t BPF_MTU_CHK_RET_SUCCESS;",
+        "small || device || mtu;",
         KNOWN,
     ),
     "MACs, hop limit and checksum written": (
@@ -50,7 +50,8 @@ PARTS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     "the entry's state and time": (
         "from_pod.h",
         "\t\tpc_from_pod_touch(match, flow);\n\t}\n\tpc_frag_passed(flow);",
-        "\t}\n\tpc_frag_passed(flow);",
+        "\t\tif (!match->at.is_established)\n\t\t\tpc_from_pod_touch(match, flow);\n\t}\n"
+        "\tpc_frag_passed(flow);",
         KNOWN,
     ),
     "the policy program, and the entries in the connections' tables": (
@@ -63,6 +64,19 @@ PARTS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         "ct_store.h",
         "stored = pc_ct_put_new(t, flow->now, flow->second);",
         "stored = ct->flow_id | 1;",
+        NEW,
+    ),
+    "of these, the places of quotas": (
+        "ct_store.h",
+        "PC_STORE(pc_ct4_new, pc_place4_new, PC_NEW_ENTRIES, room, struct pc_ct4_key,\n"
+        "\t\t\t\tct, pc_ct4_yields) ||",
+        "!bpf_map_update_elem(&pc_ct4_new, room->key, ct, BPF_ANY) ||",
+        NEW,
+    ),
+    "whether the stack is to be skipped, and both routes (pc_first)": (
+        "policy_run.h",
+        "\t\tpc_first_offer(skb, flow);\n\treturn verdict;",
+        "\t\treturn verdict;\n\treturn verdict;",
         NEW,
     ),
     "an endpoint of the Service by chance": (

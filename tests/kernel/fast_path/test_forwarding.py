@@ -336,13 +336,19 @@ def test_a_pod_on_another_device_starts_on_the_stack_path(pair: Pair, what: str)
     assert [pair.send("a", sent).verdict for _ in range(2)] == [NEXT, NEXT]
 
 
-def test_a_packet_to_a_missing_device_takes_the_stack_path(pair: Pair) -> None:
+@families
+def test_a_packet_to_a_missing_device_takes_the_stack_path_unless_it_is_small(
+    pair: Pair, family: int
+) -> None:
+    """A small packet is redirected, and the kernel drops it: no device can get it."""
     pair.node.load(pair.node.policy().allow("a", "b", tcp_port(80)))
-    pair.open()
+    pair.open(family)
     ip("link", "del", LOCAL["b"])
-    sent = pair.frame("a", tcp(1000, 80))
+    small = 576 if family == 4 else 1280
+    sent = _of_size(pair, small + 1, family)
     done = pair.send("a", sent)
     assert (done.verdict, done.frame) == (NEXT, sent)
+    assert pair.send("a", _of_size(pair, small, family)).verdict == REDIRECT
 
 
 @families

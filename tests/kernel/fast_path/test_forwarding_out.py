@@ -428,6 +428,19 @@ def test_packets_by_a_route_with_a_smaller_mtu_take_the_stack_path(
 
 
 @pytest.mark.waits
+def test_an_uplink_with_a_very_small_mtu_is_not_used_by_the_fast_path(
+    lab: TwoNodes, opened: Path
+) -> None:
+    """The hooks check no packet of up to 576 bytes."""
+    for mtu, routed in ((575, 2 * N), (576, 0)):
+        lab.at["a"].network.change(UPLINK, mtu=mtu)
+        lab.load("a", opened, None)
+        talk = Datagrams(lab, 4, "client1")
+        assert talk.asks(3)
+        assert talk.routed() == routed
+
+
+@pytest.mark.waits
 @families
 def test_a_locked_mtu_is_respected_as_routes_change(
     lab: TwoNodes, opened: Path, family: int
