@@ -28,8 +28,8 @@ PARTS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     ),
     "the receiver's MTU, of a small packet": (
         "mtu.h",
-        "skb->len <= small || bpf_check_mtu(skb, device, &mtu, 0, BPF_MTU_CHK_SEGS) ==\n"
-        "\t\t\t\t\t BPF_MTU_CHK_RET_SUCCESS;",
+        "skb->len <= small ||\n"
+        "\t\tbpf_check_mtu(skb, device, &mtu, 0, BPF_MTU_CHK_SEGS) == BPF_MTU_CHK_RET_SUCCESS;",
         "small || device || mtu;",
         KNOWN,
     ),
