@@ -53,6 +53,13 @@ class Data {
       region.from.includes(src) && region.to.includes(dst) ? [at] : []);
   }
 
+  /** The ends for rows ("from") or columns ("to"). Ends that overlap are only where they have regions. */
+  along(side, ends) {
+    if (!this.overlap) return ends;
+    const has = new Set(this.regions.flatMap((region) => region[side]));
+    return ends.filter((end) => has.has(end));
+  }
+
   /** The numbers of the ends with a text in their name or members; all for no text. */
   matching(text) {
     const wanted = text.trim().toLowerCase();

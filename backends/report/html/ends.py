@@ -19,12 +19,13 @@ from ipaddress import (
 )
 from itertools import pairwise
 
-from policyc.ir.counts import counted
 from policyc.ir.results.diff import Difference, DiffResult
 from policyc.ir.results.regions import EndGroups
 
 NAMED = 2
 """The number of members in the name of an end that no region names."""
+MANY_NETWORKS = 8
+"""The external end with the most networks, and more than these, is called `other`."""
 CLUSTER, EXTERNAL, WORDS, REST = "cluster", "external", "words", "rest"
 """The kinds of ends: of the cluster, external addresses, any in words, and those of no region."""
 REST_NAME = "every other end"
@@ -69,7 +70,9 @@ def ends_of(diff: DiffResult) -> Ends:
     members = _members(known, diff.groups)
     names = _names(regions, members)
     order = sorted(members, key=lambda each: (each.kind == REST, each.kind, names[each]))
-    ends = tuple(MatrixEnd(names[each], each.kind, tuple(members[each])) for each in order)
+    ends = tuple(
+        MatrixEnd(names[each], each.kind, tuple(dict.fromkeys(members[each]))) for each in order
+    )
     numbers = range(len(regions))
     return Ends(
         ends,
@@ -187,15 +190,21 @@ def _names(
     for at, region in enumerate(regions):
         words.setdefault(frozenset(each for each in members if at in each.sources), region.src)
         words.setdefault(frozenset(each for each in members if at in each.destinations), region.dst)
+    external = [each for each in members if each.kind == EXTERNAL]
+    largest = max(external, key=lambda each: len(members[each]), default=None)
     return {
-        each: REST_NAME
-        if each.kind == REST
-        else words.get(frozenset({each})) or _first(members[each])
+        each: words.get(frozenset({each})) or _named(members[each], each is largest)
+        if each.kind != REST
+        else REST_NAME
         for each in members
     }
 
 
-def _first(members: Sequence[str]) -> str:
-    more = len(members) - NAMED
-    shown = ", ".join(members[:NAMED])
-    return f"{shown} and {counted(more, 'more', 'more')}" if more > 0 else shown
+def _named(members: Sequence[str], is_largest: bool) -> str:
+    """By the first members. The external end of the most networks is what is left between others."""
+    known = list(dict.fromkeys(members))
+    more = len(known) - NAMED
+    if is_largest and len(known) > MANY_NETWORKS:
+        return f"other external addresses ({len(known)} networks)"
+    shown = ", ".join(known[:NAMED])
+    return f"{shown} and {more} more" if more > 0 else shown

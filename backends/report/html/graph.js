@@ -67,11 +67,11 @@ class Graph {
     });
   }
 
-  /** Sources on the left, destinations on the right; few ends in a circle of their own. */
+  /** Few ends are on a circle, so that no arrow hides a name; of many, those with most pairs are inside. */
   layout(nodes) {
-    const base = { animate: false, fit: true, padding: 40, nodeDimensionsIncludeLabels: true };
+    const base = { animate: false, fit: true, padding: 40, avoidOverlap: true };
     if (nodes.length > 40) return { ...base, name: "concentric", minNodeSpacing: 40, concentric: (node) => node.degree() };
-    return { ...base, name: "cose", randomize: false, nodeRepulsion: () => 400000, idealEdgeLength: () => 140 };
+    return { ...base, name: "circle", spacingFactor: 1.2 };
   }
 
   style() {

@@ -4,19 +4,20 @@
 "use strict";
 
 const SIZES = [2, 3, 4, 6, 8, 11, 14, 18, 24, 32];
-const ROW_LABELS = 210;
-const COLUMN_LABELS = 150;
+const LABEL_FONT = "system-ui, sans-serif";
+const MOST_ROW_LABEL = 330;
+const MOST_COLUMN_LABEL = 210;
 const LABELLED = 11; // the size of a cell from which on labels and signs fit
 
 class Matrix {
   constructor(root, data, onOpen) {
     this.data = data;
     this.onOpen = onOpen;
-    this.rows = this.columns = data.ends.map((_, at) => at);
+    this.rows = this.columns = [];
     this.shown = new Set(data.present);
     this.active = [0, 0];
     this.build(root);
-    this.size = this.fitting();
+    this.filter(data.ends.map((_, at) => at), this.shown);
     new ResizeObserver(() => this.layOut()).observe(this.scroller);
   }
 
@@ -41,17 +42,29 @@ class Matrix {
     this.grid.addEventListener("click", (event) => this.onClick(event));
   }
 
+  /** The room for the longest label of rows and columns, within limits and the width of the page. */
+  measure() {
+    const context = this.canvas.getContext("2d");
+    context.font = `12px ${LABEL_FONT}`;
+    const longest = (ends) =>
+      ends.reduce((most, at) => Math.max(most, context.measureText(this.data.ends[at].name).width), 90);
+    this.left = Math.min(longest(this.rows) + 18, MOST_ROW_LABEL, 0.45 * (this.scroller.clientWidth || 1000));
+    this.top = Math.min(longest(this.columns) + 18, MOST_COLUMN_LABEL);
+  }
+
   /** The largest size, up to 24, at which all columns are visible. */
   fitting() {
-    const room = (this.scroller.clientWidth || 1000) - ROW_LABELS;
+    const room = (this.scroller.clientWidth || 1000) - this.left;
     const fits = SIZES.filter((size) => size <= 24 && size * this.columns.length <= room);
     return fits.length ? fits[fits.length - 1] : SIZES[0];
   }
 
   /** Show only these ends and states. */
   filter(ends, shown) {
-    this.rows = this.columns = ends;
+    this.rows = this.data.along("from", ends);
+    this.columns = this.data.along("to", ends);
     this.shown = shown;
+    this.measure();
     this.size = this.fitting();
     this.layOut();
     this.move(0, 0, false);
@@ -65,8 +78,8 @@ class Matrix {
   }
 
   layOut() {
-    const width = ROW_LABELS + this.size * this.columns.length;
-    const height = COLUMN_LABELS + this.size * this.rows.length;
+    const width = this.left + this.size * this.columns.length;
+    const height = this.top + this.size * this.rows.length;
     this.extent.style.width = `${width + 4}px`;
     this.extent.style.height = `${height + 4}px`;
     this.stage.style.width = `${Math.min(width + 4, this.scroller.clientWidth)}px`;
@@ -102,24 +115,24 @@ class Matrix {
     for (const name of ["page", "raised", "text", "line", "link"]) this.colours[name] = colour(name);
     context.fillStyle = this.colours.page;
     context.fillRect(0, 0, width, height);
-    const rows = this.range(this.scroller.scrollTop, height - COLUMN_LABELS, this.rows.length);
-    const columns = this.range(this.scroller.scrollLeft, width - ROW_LABELS, this.columns.length);
+    const rows = this.range(this.scroller.scrollTop, height - this.top, this.rows.length);
+    const columns = this.range(this.scroller.scrollLeft, width - this.left, this.columns.length);
     this.paintCells(context, rows, columns, [width, height]);
     this.paintLabels(context, rows, columns);
   }
 
   x(column) {
-    return ROW_LABELS + column * this.size - this.scroller.scrollLeft;
+    return this.left + column * this.size - this.scroller.scrollLeft;
   }
 
   y(row) {
-    return COLUMN_LABELS + row * this.size - this.scroller.scrollTop;
+    return this.top + row * this.size - this.scroller.scrollTop;
   }
 
   paintCells(context, [top, bottom], [left, right], [width, height]) {
     context.save();
     context.beginPath();
-    context.rect(ROW_LABELS, COLUMN_LABELS, width, height);
+    context.rect(this.left, this.top, width, height);
     context.clip();
     const gap = this.size > 5 ? 1 : 0;
     for (let row = top; row <= bottom; row++) {
@@ -156,7 +169,7 @@ class Matrix {
   paintSign(context, states, x, y) {
     const sign = states.length > 1 ? "±" : this.data.signs[states[0]];
     context.fillStyle = this.colours.page;
-    context.font = `bold ${Math.min(16, this.size - 2)}px system-ui, sans-serif`;
+    context.font = `bold ${Math.min(16, this.size - 2)}px ${LABEL_FONT}`;
     context.textAlign = "center";
     context.textBaseline = "middle";
     context.fillText(sign, x + this.size / 2, y + this.size / 2);
@@ -165,22 +178,22 @@ class Matrix {
   paintLabels(context, [top, bottom], [left, right]) {
     context.fillStyle = this.colours.text;
     context.textBaseline = "middle";
-    context.font = "12px system-ui, sans-serif";
+    context.font = `12px ${LABEL_FONT}`;
     context.textAlign = "left";
-    context.fillText("from ↓   to →", 8, COLUMN_LABELS - 12);
+    context.fillText("from ↓   to →", 8, this.top - 12);
     if (this.size < LABELLED) return;
-    context.font = `${Math.min(12, this.size)}px system-ui, sans-serif`;
-    this.clipped(context, 0, COLUMN_LABELS, ROW_LABELS, 1e5, () => {
+    context.font = `${Math.min(12, this.size)}px ${LABEL_FONT}`;
+    this.clipped(context, 0, this.top, this.left, 1e5, () => {
       for (let row = top; row <= bottom; row++) {
-        const name = this.cut(context, this.data.ends[this.rows[row]].name, ROW_LABELS - 14);
+        const name = this.cut(context, this.data.ends[this.rows[row]].name, this.left - 14);
         context.fillText(name, 8, this.y(row) + this.size / 2);
       }
     });
-    this.clipped(context, ROW_LABELS, 0, 1e5, COLUMN_LABELS, () => {
+    this.clipped(context, this.left, 0, 1e5, this.top, () => {
       for (let column = left; column <= right; column++) {
-        const name = this.cut(context, this.data.ends[this.columns[column]].name, COLUMN_LABELS - 12);
+        const name = this.cut(context, this.data.ends[this.columns[column]].name, this.top - 12);
         context.save();
-        context.translate(this.x(column) + this.size / 2, COLUMN_LABELS - 6);
+        context.translate(this.x(column) + this.size / 2, this.top - 6);
         context.rotate(-Math.PI / 2);
         context.fillText(name, 0, 0);
         context.restore();
@@ -208,9 +221,9 @@ class Matrix {
 
   cellOf(event) {
     const box = this.stage.getBoundingClientRect();
-    const column = Math.floor((event.clientX - box.left - ROW_LABELS + this.scroller.scrollLeft) / this.size);
-    const row = Math.floor((event.clientY - box.top - COLUMN_LABELS + this.scroller.scrollTop) / this.size);
-    const isIn = event.clientX - box.left >= ROW_LABELS && event.clientY - box.top >= COLUMN_LABELS;
+    const column = Math.floor((event.clientX - box.left - this.left + this.scroller.scrollLeft) / this.size);
+    const row = Math.floor((event.clientY - box.top - this.top + this.scroller.scrollTop) / this.size);
+    const isIn = event.clientX - box.left >= this.left && event.clientY - box.top >= this.top;
     return isIn && row < this.rows.length && column < this.columns.length ? [row, column] : null;
   }
 
@@ -227,7 +240,7 @@ class Matrix {
   }
 
   open() {
-    if (!this.rows.length) return;
+    if (!this.rows.length || !this.columns.length) return;
     this.onOpen(this.rows[this.active[0]], this.columns[this.active[1]], this.grid);
   }
 
@@ -241,7 +254,7 @@ class Matrix {
   move(row, column, isSeen = true) {
     this.grid.setAttribute("aria-rowcount", this.rows.length);
     this.grid.setAttribute("aria-colcount", this.columns.length);
-    if (!this.rows.length) {
+    if (!this.rows.length || !this.columns.length) {
       this.cell.textContent = this.under.textContent = "no end matches the filter";
       this.draw();
       return;
@@ -265,8 +278,8 @@ class Matrix {
     const within = (scrolled, at, room) =>
       Math.min(at * this.size, Math.max(scrolled, (at + 1) * this.size - room));
     const { scrollTop, scrollLeft } = this.scroller;
-    this.scroller.scrollTop = within(scrollTop, row, this.stage.clientHeight - COLUMN_LABELS);
-    this.scroller.scrollLeft = within(scrollLeft, column, this.stage.clientWidth - ROW_LABELS);
+    this.scroller.scrollTop = within(scrollTop, row, this.stage.clientHeight - this.top);
+    this.scroller.scrollLeft = within(scrollLeft, column, this.stage.clientWidth - this.left);
   }
 
   onKey(event) {

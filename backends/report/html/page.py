@@ -28,6 +28,7 @@ from policyc.ir.results.common import Evidence, UniverseUsed
 from policyc.ir.results.diff import DiffOutcome
 from policyc.ir.results.failure import Failure
 from policyc.ir.results.report import Report
+from policyc.ir.results.verify import IntentStatus
 
 SCRIPTS = ("vendor/cytoscape.min.js", "data.js", "matrix.js", "graph.js", "page.js")
 """The scripts in the order in which they run."""
@@ -121,7 +122,9 @@ def _headline(report: Report) -> Markup:
         said.append(tag("p", check_headline(report.check), class_="headline"))
         said.append(_proof(report.check.universe, report.check.evidence))
     if report.intents is not None:
-        said.append(tag("p", verify_headline(report.intents)))
+        holds = all(each.status is IntentStatus.HOLDS for each in report.intents.intents)
+        tone = "good" if holds else "bad"
+        said.append(tag("p", verify_headline(report.intents), class_=f"headline {tone}"))
     return joined(said)
 
 

@@ -3,6 +3,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from policyc.compiler.driver.check.answers import CheckOptions
 from policyc.compiler.driver.check.check import check
@@ -23,11 +24,11 @@ from policyc.compiler.frontend.read_intents import IntentInput
 from policyc.ir.diagnostics import Diagnostic
 from policyc.ir.policy import Policy, PolicySet
 from policyc.ir.results.check import CheckResult
+from policyc.ir.results.common import Place
 from policyc.ir.results.diff import DiffResult
-from policyc.ir.results.listing import ListResult
+from policyc.ir.results.places import place_of_policy
 from policyc.ir.results.report import Report
 from policyc.ir.results.verify import VerifyResult
-from policyc.ir.spans import Span
 from policyc.verifier.intents.intents import Asking
 
 
@@ -129,37 +130,27 @@ def _reading(findings: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
 
 
 def _with_excerpts(report: Report, texts: Texts) -> Report:
-    return replace(report, excerpts=excerpts_of(spans_of(report), texts))
+    return replace(report, excerpts=excerpts_of(places_of(report), texts))
 
 
-def spans_of(report: Report) -> Iterator[Span]:
-    """Every place that the answers name, the deciding rules first."""
+def places_of(report: Report) -> Iterator[Place]:
+    """Every rule and policy that the answers name."""
     if report.diff is not None:
-        yield from _diff_spans(report.diff)
-    if report.listing is not None:
-        yield from _listing_spans(report.listing)
-    for finding in report.check.findings:
-        yield finding.place.span
-    for part in report.check.opaque:
-        yield part.place.span
-    for policy in report.policies:
-        yield policy.origin.span
+        yield from _diff_places(report.diff)
+    for each in report.listing.exposures or () if report.listing is not None else ():
+        yield from (*each.isolated_by, *each.selected_by)
+    yield from (finding.place for finding in report.check.findings)
+    yield from (part.place for part in report.check.opaque)
+    yield from map(place_of_policy, report.policies)
     for intent in report.intents.intents if report.intents is not None else ():
-        yield intent.place.span
-        for place in intent.responsible:
-            yield place.span
+        yield from (intent.place, *intent.responsible)
 
 
-def _diff_spans(found: DiffResult) -> Iterator[Span]:
+def _diff_places(found: DiffResult) -> Iterator[Place]:
     for each in (*found.differences, *found.possible):
-        yield from (place.span for place in (*each.before, *each.after))
-    yield from (part.place.span for part in found.opaque)
+        yield from (*each.before, *each.after)
+    yield from (part.place for part in found.opaque)
     objects = found.objects
-    yield from (policy.origin.span for policy in (*objects.removed, *objects.added))
-    for before, after in (*objects.changed, *objects.renamed, *objects.reordered):
-        yield from (before.origin.span, after.origin.span)
-
-
-def _listing_spans(found: ListResult) -> Iterator[Span]:
-    for each in found.exposures or ():
-        yield from (place.span for place in (*each.isolated_by, *each.selected_by))
+    pairs = (*objects.changed, *objects.renamed, *objects.reordered)
+    policies = (*objects.removed, *objects.added, *chain.from_iterable(pairs))
+    yield from map(place_of_policy, policies)
