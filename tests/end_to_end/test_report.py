@@ -20,7 +20,7 @@ metadata: {name: web, namespace: shop}
 spec:
   podSelector: {matchLabels: {app: web}}
   ingress:
-    - from: [{podSelector: {matchLabels: {app: "</script><b>"}}}]  # the first rule
+    - from: [{podSelector: {matchLabels: {app: db}}}]  # </script><b>
 """
 OPEN = CLOSED.replace("ingress:\n", "ingress:\n    - {}\n")
 INTENT = 'never tcp/80 from ns.env == "dev" to pod.app == "web"\n'
@@ -39,7 +39,7 @@ spec:
 def folder(tmp_path: Path) -> Path:
     """`a.yaml` and `b.yaml`, which opens what the first one closes."""
     for name, text in (("a.yaml", CLOSED), ("b.yaml", OPEN), ("i.intent", INTENT)):
-        (tmp_path / name).write_text(text.replace("</script><b>", "db"))
+        (tmp_path / name).write_text(text)
     return tmp_path
 
 
@@ -141,8 +141,8 @@ def test_standard_input_is_quoted(folder: Path) -> None:
     assert "</script><b>" not in done.stdout
 
 
-def test_comments_suppress_findings(folder: Path) -> None:
-    (folder / "b.yaml").write_text(
-        OPEN.replace("{}\n    - from", "{}\n    # policyc:ignore=PC2002 kept\n    - from")
-    )
-    assert "suppressed" in page(folder, "b.yaml")[1]
+def test_comments_suppress_findings_of_the_page(folder: Path) -> None:
+    assert "PC2002" in page(folder, "b.yaml")[1]
+    text = OPEN.replace("    - from", "    # policyc:ignore=PC2002 kept for audits\n    - from")
+    (folder / "b.yaml").write_text(text)
+    assert "suppressed, kept for audits: PC2002" in page(folder, "b.yaml")[1]
