@@ -8,7 +8,7 @@ from pathlib import Path
 from policyc.backends.report.render import render
 from policyc.ir.intervals import IntervalSet
 from policyc.ir.results.common import UniverseUsed
-from policyc.ir.results.diff import DifferenceKind
+from policyc.ir.results.diff import DifferenceKind, counts_of
 from policyc.ir.results.regions import EndGroups, RegionParts, ServicePart
 from policyc.ir.results.report import Report
 from tests.end_to_end.command import policyc_here
@@ -39,7 +39,9 @@ def make_reports(folder: Path) -> None:
 def hostile() -> str:
     """Names that would be elements, and open questions in every part."""
     answers = (samples.diff(HOSTILE), samples.check(HOSTILE), samples.verify(HOSTILE))
-    undecided = replace(answers[0], possible=(samples.difference(HOSTILE),))
+    opened = counts_of([DifferenceKind.WIDENED])
+    possible = (samples.difference(HOSTILE),)
+    undecided = replace(answers[0], possible=possible, possible_counts=opened)
     report = Report(HOSTILE, HOSTILE, answers[1], undecided, intents=answers[2])
     return render(report, "html")
 
@@ -61,6 +63,7 @@ def large(n_ends: int) -> str:
     diff = replace(
         samples.diff(),
         differences=tuple(found),
+        counts=counts_of(each.kind for each in found),
         universe=UniverseUsed("cluster", "500 pods"),
         groups=tuple((f"shop/pod-{at}",) for at in range(n_ends)),
     )

@@ -68,10 +68,10 @@ class Data {
   }
 
   /** The pairs of ends with a region, at most `most`: [source, destination, states]. */
-  pairs(shown, among, most) {
+  pairs(shown, sources, destinations, most) {
     const found = [];
-    for (const src of among) {
-      for (const dst of among) {
+    for (const src of sources) {
+      for (const dst of destinations) {
         const states = this.cells[src * this.n + dst] ? this.at(src, dst, shown) : [];
         if (states.length) found.push([src, dst, states]);
         if (found.length >= most) return found;

@@ -4,6 +4,11 @@
 
 const MOST_NODES = 120;
 const MOST_ARROWS = 400;
+/** Arrows differ by head and line as well as by colour. */
+const HEADS = {
+  latent: "circle", allowed: "triangle", changed: "diamond", closed: "tee", opened: "triangle", undecided: "vee",
+};
+const DASHES = { latent: "dotted", undecided: "dashed" };
 
 class Graph {
   constructor(root, data, onOpen) {
@@ -31,11 +36,11 @@ class Graph {
   }
 
   /** Draw these ends and states, if they are few enough to be read. */
-  show(ends, shown) {
-    this.given = [ends, shown];
+  show(sources, destinations, shown) {
+    this.given = [sources, destinations, shown];
     if (this.view) this.view.destroy();
     this.view = null;
-    const pairs = this.data.pairs(shown, ends, MOST_ARROWS + 1);
+    const pairs = this.data.pairs(shown, sources, destinations, MOST_ARROWS + 1);
     const nodes = [...new Set(pairs.flatMap(([src, dst]) => [src, dst]))];
     const isMany = pairs.length > MOST_ARROWS || nodes.length > MOST_NODES;
     this.said.textContent = isMany
@@ -56,7 +61,7 @@ class Graph {
     for (const [src, dst, states] of pairs) {
       const state = states[states.length - 1];
       const data = { id: `pair-${src}-${dst}`, source: `end-${src}`, target: `end-${dst}`, src, dst };
-      elements.push({ data: { ...data, line: colour(`${state}-fill`), dash: state === "undecided" ? "dashed" : "solid" } });
+      elements.push({ data: { ...data, line: colour(`${state}-fill`), head: HEADS[state], dash: DASHES[state] || "solid" } });
     }
     this.view = cytoscape({
       container: this.box, elements, style: this.style(), userZoomingEnabled: false,
@@ -84,7 +89,7 @@ class Graph {
       } },
       { selector: "edge", style: {
         width: 2, "curve-style": "bezier", "line-color": "data(line)", "target-arrow-color": "data(line)",
-        "target-arrow-shape": "triangle", "line-style": "data(dash)", "loop-direction": "-45deg",
+        "target-arrow-shape": "data(head)", "line-style": "data(dash)", "loop-direction": "-45deg",
       } },
       { selector: "edge:active", style: { width: 4 } },
     ];

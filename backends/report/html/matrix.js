@@ -17,7 +17,8 @@ class Matrix {
     this.shown = new Set(data.present);
     this.active = [0, 0];
     this.build(root);
-    this.filter(data.ends.map((_, at) => at), this.shown);
+    const all = data.ends.map((_, at) => at);
+    this.filter(all, all, this.shown);
     new ResizeObserver(() => this.layOut()).observe(this.scroller);
   }
 
@@ -60,9 +61,9 @@ class Matrix {
   }
 
   /** Show only these ends and states. */
-  filter(ends, shown) {
-    this.rows = this.data.along("from", ends);
-    this.columns = this.data.along("to", ends);
+  filter(sources, destinations, shown) {
+    this.rows = this.data.along("from", sources);
+    this.columns = this.data.along("to", destinations);
     this.shown = shown;
     this.measure();
     this.size = this.fitting();
@@ -135,6 +136,11 @@ class Matrix {
     context.rect(this.left, this.top, width, height);
     context.clip();
     const gap = this.size > 5 ? 1 : 0;
+    if (!gap) {
+      context.fillStyle = this.colours.raised;
+      const [x, y] = [this.x(0), this.y(0)];
+      context.fillRect(x, y, this.columns.length * this.size, this.rows.length * this.size);
+    }
     for (let row = top; row <= bottom; row++) {
       for (let column = left; column <= right; column++) this.paintCell(context, row, column, gap);
     }
@@ -167,7 +173,8 @@ class Matrix {
   }
 
   paintSign(context, states, x, y) {
-    const sign = states.length > 1 ? "±" : this.data.signs[states[0]];
+    const isMixed = states.length > 1 && !states.includes("undecided");
+    const sign = isMixed ? "±" : this.data.signs[states[states.length - 1]];
     context.fillStyle = this.colours.page;
     context.font = `bold ${Math.min(16, this.size - 2)}px ${LABEL_FONT}`;
     context.textAlign = "center";

@@ -92,10 +92,10 @@
     }
   }
 
-  function filterRows(ends) {
-    const among = new Set(ends);
+  function filterRows(sources, destinations) {
+    const [from, to] = [new Set(sources), new Set(destinations)];
     data.regions.forEach((region, at) => {
-      const isIn = region.from.some((end) => among.has(end)) || region.to.some((end) => among.has(end));
+      const isIn = region.from.some((end) => from.has(end)) && region.to.some((end) => to.has(end));
       document.getElementById(`region-${at}`).hidden = !(isIn && shown.has(Data.stateOf(region)));
     });
   }
@@ -103,18 +103,19 @@
   function drawings() {
     const [forMatrix, forGraph] = ["matrix-view", "graph-view"].map((id) => document.getElementById(id));
     if (!forMatrix) return;
-    const search = make("input", { type: "search", id: "filter" });
-    const toolbar = make("div", { class: "toolbar" }, make("label", {}, "Filter ends", search));
+    const [from, to] = ["filter-from", "filter-to"].map((id) => make("input", { type: "search", id }));
+    const toolbar = make("div", { class: "toolbar" },
+      make("label", {}, "Filter from", from), make("label", {}, "to", to));
     forMatrix.append(toolbar);
     const matrix = new Matrix(forMatrix, data, openCell);
     const graph = new Graph(forGraph, data, openCell);
     const update = () => {
-      const ends = data.matching(search.value);
-      matrix.filter(ends, shown);
-      graph.show(ends, shown);
-      filterRows(ends);
+      const ends = [data.matching(from.value), data.matching(to.value)];
+      matrix.filter(...ends, shown);
+      graph.show(...ends, shown);
+      filterRows(...ends);
     };
-    search.addEventListener("input", update);
+    for (const box of [from, to]) box.addEventListener("input", update);
     for (const name of data.present) toolbar.append(stateBox(name, update));
     for (const [name, by] of [["Zoom out", -1], ["Zoom in", 1]]) {
       const button = make("button", { type: "button" }, name);
@@ -140,7 +141,7 @@
   }
 
   function legend() {
-    const said = [`An empty cell: ${data.unlisted}.`];
+    const said = [`An empty cell: ${data.unlisted}. A cell of two colours has regions of several kinds.`];
     if (data.overlap) said.push("Ends are described by conditions, and may overlap.");
     return make("p", { class: "faint" }, said.join(" "));
   }

@@ -4,6 +4,7 @@
 from collections.abc import Iterator
 
 from policyc.backends.report.words import left_out_words, opaque_notes
+from policyc.ir.counts import counted
 from policyc.ir.results.check import CheckResult
 from policyc.ir.results.diff import DiffOutcome, DiffResult
 from policyc.ir.results.listing import ListResult
@@ -27,7 +28,7 @@ def _diff(diff: DiffResult) -> Iterator[str]:
     if diff.outcome is DiffOutcome.UNDECIDED:
         yield f"whether verdicts differ is not decided: {diff.undecided}".removesuffix(": ")
     if diff.possible:
-        yield f"{len(diff.possible)} regions may differ: each depends on a rule below"
+        yield f"{counted(len(diff.possible), 'region')} may differ: opaque rules decide"
     yield from opaque_notes(diff.opaque)
     for words in (
         left_out_words(diff.counts, diff.differences),
