@@ -83,21 +83,26 @@ def counts_left(given: Sequence[Found], shown: Sequence[Found]) -> str:
 
 
 def source_line(span: Span) -> str | None:
-    """The line of a span's file; None if it cannot be read again (standard input, a FIFO).
+    """The line of a span's file; None if it has none, or cannot be read again (`source_lines`)."""
+    lines = source_lines(span.file)
+    return lines[span.line - 1] if 1 <= span.line <= len(lines) else None
+
+
+def source_lines(file: str) -> list[str]:
+    """The lines of a file; none if it cannot be read again (standard input, a FIFO).
 
     None also if the name is not the file's path: a name with a backslash may stand for bytes that are
     not UTF-8, and another file may have that name.
     """
-    if span.file.startswith(_NO_PATHS) or "\\" in span.file:
-        return None
+    if file.startswith(_NO_PATHS) or "\\" in file:
+        return []
     try:
-        about = Path(span.file).stat()
+        about = Path(file).stat()
         if not stat.S_ISREG(about.st_mode):
-            return None
-        lines = _lines(span.file, about.st_mtime_ns, about.st_size)
+            return []
+        return _lines(file, about.st_mtime_ns, about.st_size)
     except (OSError, ValueError):
-        return None
-    return lines[span.line - 1] if 1 <= span.line <= len(lines) else None
+        return []
 
 
 @lru_cache(maxsize=8)

@@ -65,6 +65,11 @@ COMMANDS = {
         "prove_",
         "prove that a bundle implements its policies",
     ),
+    "report": (
+        "policyc.compiler.cli.report",
+        "report",
+        "write one HTML page about a change or a policy set",
+    ),
     "schema": ("policyc.compiler.cli.schema", "schema", "print a JSON schema"),
     "verify": (
         "policyc.compiler.cli.verify",

@@ -4,7 +4,7 @@
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import click
 
@@ -79,11 +79,12 @@ def read_given_sides(
     cluster: tuple[str, ...],
     cluster_old: tuple[str, ...],
     cluster_new: tuple[str, ...],
+    stdin: BinaryIO | None = None,
 ) -> tuple[Read, Read]:
     """The sides that the arguments and the options above name, with standard input if requested."""
     show_other_configuration(*sides.names)
     clusters = cluster, cluster_old, cluster_new
-    return read_sides(*sides.names, options, *clusters, sys.stdin.buffer, sides.paths)
+    return read_sides(*sides.names, options, *clusters, stdin or sys.stdin.buffer, sides.paths)
 
 
 def show_sides(old: Read, new: Read) -> None:

@@ -224,6 +224,15 @@ def test_the_wheel_has_the_schemas_and_needs_no_compiler_for_them(
     assert shown.stdout == (folder / "intent.schema.json").read_text()
 
 
+def test_the_wheel_writes_a_page_with_its_scripts(installed: Path, tmp_path: Path) -> None:
+    policies = str(ROOT / "examples" / "opened-port")
+    sides = (f"{policies}/before.yaml", f"{policies}/after.yaml")
+    run(installed, "report", *sides, "-o", str(tmp_path / "r.html"), path=(site_packages(),))
+    document = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "The Cytoscape Consortium" in document
+    assert "class Matrix" in document
+
+
 def test_the_wheel_reads_the_rule_language(installed: Path) -> None:
     policies = str(ROOT / "examples" / "extended" / "policies" / "guardrails.yaml")
     flow = ("192.0.2.1", "169.254.169.254", "tcp/80")

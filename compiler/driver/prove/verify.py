@@ -13,6 +13,7 @@ from policyc.compiler.driver.compile.inputs import Inputs
 from policyc.compiler.driver.prove.verify_opaque import answers_however_read
 from policyc.compiler.frontend.extended.intents import IntentText
 from policyc.compiler.frontend.read_intents import IntentInput, read_intents
+from policyc.compiler.frontend.read_options import ReadOptions
 from policyc.compiler.frontend.yaml.sources import (
     PathSource,
     RenderedSource,
@@ -84,6 +85,20 @@ def read_to_verify(inputs: Inputs, sources: Sequence[Source]) -> ToVerify:
     if findings or read is None or intents is None:
         raise InputError(findings)
     return ToVerify(read, intents)
+
+
+def intents_beside(
+    read: Read, sources: Sequence[Source], options: ReadOptions
+) -> IntentInput | None:
+    """The intents of the sources and of those beside policies; None if there is neither.
+
+    Raises InputError.
+    """
+    given = _beside(read.policies.found.intents, sources)
+    if not sources and not given:
+        return None
+    services = read.cluster.services if read.cluster is not None else ()
+    return read_intents(sources, options, services, given)
 
 
 def _beside(texts: Sequence[IntentText], sources: Sequence[Source]) -> list[IntentText]:
