@@ -3,6 +3,7 @@
 
 import gc
 import logging
+import os
 import sys
 from importlib.metadata import version
 
@@ -31,5 +32,7 @@ def lsp() -> int:
     """
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="policyc: %(message)s")
     gc.freeze()  # loaded modules are not garbage
-    new_server(version("policyc")).start_io()
+    output = os.fdopen(os.dup(sys.stdout.fileno()), "wb")  # the server closes it
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what else is printed is no message
+    new_server(version("policyc")).start_io(stdout=output)
     return 0

@@ -119,7 +119,7 @@ def _waits(name: str, others: Iterable[str]) -> Diagnostic:
     """Findings of `check` could be wrong without the policies of another file."""
     listed = list(others)
     files = counted(len(listed), "file") if listed else "the set of files"
-    first = f", first {listed[0]}" if listed else ""
+    first = f", first {os.path.normpath(listed[0])}" if listed else ""
     verb = "have" if len(listed) > 1 else "has"
     message = f"rules are not checked: {files} {verb} errors{first}"
     return Diagnostic("", Severity.NOTE, message, Span(name, 0, 0))

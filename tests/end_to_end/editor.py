@@ -11,7 +11,7 @@ from pathlib import Path
 from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 
-DEADLINE_S = 60
+DEADLINE_S = 20
 SERVER = (sys.executable, "-m", "policyc.compiler.cli", "lsp", "--stdio")
 Published = types.PublishDiagnosticsParams
 
@@ -161,4 +161,5 @@ async def editor(folder: Path) -> AsyncIterator[Editor]:
     made = Editor(folder)
     await made.start()
     yield made
-    assert await made.stop() == 0
+    code = await made.stop()
+    assert code == 0, f"the server exits with {code}"
