@@ -59,6 +59,7 @@ COMMANDS = {
         "test policies with real traffic in network namespaces",
     ),
     "list": ("policyc.compiler.cli.listing", "list_", "list the connections that policies allow"),
+    "lsp": ("policyc.compiler.cli.lsp", "lsp", "serve editors over standard input and output"),
     "node": ("policyc.compiler.cli.node", "node", "load, unload and monitor a bundle on this node"),
     "prove": (
         "policyc.compiler.cli.prove",
@@ -89,7 +90,12 @@ WHOLE, NODE_PART = "policyc", "policyc-node"
 """The distributions: policyc requires policyc-node."""
 
 EXTRA_OF_MODULE = {
-    WHOLE: {"distributed": "shards", "hypothesis": "fuzz"},
+    WHOLE: {
+        "distributed": "shards",
+        "hypothesis": "fuzz",
+        "lsprotocol": "editor",
+        "pygls": "editor",
+    },
     NODE_PART: {"cryptography": "signed", "yaml": "yaml"},
 }
 """Modules that an extra installs. Every other one is a requirement of the distribution itself."""

@@ -79,7 +79,11 @@ class _Search:
 
     def answers(self) -> Answers:
         """The useless rules, and those that may be removed together."""
-        by_place = {self._place(each.rule): each for each in self.tried.useless()}
+        by_place = {
+            self._place(each.rule): each
+            for each in self.tried.useless()
+            if self.options.asks_about(each.rule.rule.origin.span)
+        }
         found = [
             replace(by_place[proof.place], why=proof.why)
             for proof in self._proofs(by_place)

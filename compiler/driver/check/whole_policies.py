@@ -60,7 +60,9 @@ def useless_policies(
     policies = read.policies.policies
     if not is_understood(policies):
         return UselessPolicies(policies)
-    candidates = list(_candidates(policies, answers, tried))
+    about = options.asks_about
+    found_useless = _candidates(policies, answers, tried)
+    candidates = [each for each in found_useless if about(each.policy.origin.span)]
     candidates.reverse()  # of two equal policies the first is kept
     most = MOST_TRIED
     notes: tuple[str, ...] = ()

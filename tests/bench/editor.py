@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Milliseconds from an edit to its diagnostics: `python tests/bench/editor.py [POLICIES]`.
+
+The policies are those of scale.py, one file each, without a cluster. A client of the protocol opens 40
+of the files, and edits each: a comment, or another protocol. Opening and the check of all files are not
+measured.
+"""
+
+import asyncio
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import yaml
+from scale_cases import scenario
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.end_to_end.editor import editor
+
+N_FILES = 40
+
+
+def write(folder: Path, n: int) -> list[str]:
+    """Write the policies; the names of the NetworkPolicies' files and of the others'."""
+    names = []
+    for at, policy in enumerate(scenario(n)[0]):
+        names.append(f"p{at:05}-{policy['kind']}.yaml")
+        (folder / names[-1]).write_text(yaml.safe_dump(policy, sort_keys=False))
+    return names
+
+
+async def measure(folder: Path, names: list[str]) -> list[float]:
+    """The milliseconds of each edit."""
+    found = []
+    async with editor(folder) as at:
+        for number, name in enumerate(names):
+            at.open(name)
+            await at.until(name, lambda _: True, 1)
+            text = (folder / name).read_text()
+            text = (
+                text.replace("protocol: TCP", "protocol: UDP")
+                if number % 2
+                else f"{text}# edited\n"
+            )
+            start = time.perf_counter()
+            version = at.edit(name, text)
+            shown = await at.until(name, lambda _: True, version)
+            found.append((time.perf_counter() - start) * 1000)
+            assert all(each.code for each in shown), "a file is not checked"
+    return found
+
+
+def main() -> None:
+    """Print the times for NetworkPolicies, and for policies of many namespaces."""
+    n = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place).resolve()
+        names = write(folder, n)
+        plain = [name for name in names if name.endswith("-NetworkPolicy.yaml")]
+        others = [name for name in names if name not in plain]
+        for title, chosen in (
+            ("NetworkPolicy", plain[:: max(1, len(plain) // N_FILES)][:N_FILES]),
+            ("AdminNetworkPolicy and BaselineAdminNetworkPolicy", others[:N_FILES]),
+        ):
+            times = sorted(asyncio.run(measure(folder, chosen)))
+            median = statistics.median(times)
+            print(
+                f"{n} policies, {len(times)} edits of {title}: median {median:.0f} ms, "
+                f"90 % {times[len(times) * 9 // 10]:.0f} ms, most {times[-1]:.0f} ms"
+            )
+
+
+if __name__ == "__main__":
+    main()
