@@ -14,12 +14,13 @@ from policyc.compiler.driver.node_bundles.shards import map_shards
 from policyc.ir.bounds import RulePlace
 from policyc.ir.policy import PolicySet
 from policyc.ir.results.common import Evidence
-from policyc.verifier.cluster.redundancy import Redundancy, Useless
+from policyc.verifier.cluster.redundancy import Redundancy, Useless, Uselessness
 from policyc.verifier.cluster.rows import RuleId
 from policyc.verifier.diff.symbolic import (
     Group,
     groups_of,
 )
+from policyc.verifier.redundancy.covers import Covers
 from policyc.verifier.redundancy.representatives import (
     impossible_columns,
     representative_space,
@@ -42,7 +43,7 @@ from policyc.verifier.smt.solvers import (
 
 METHOD = (
     "each needed rule has a flow, among representative pods or from a solver; each useless rule is "
-    "proved useless, alone and all together"
+    "proved useless, alone and all together, by a rule that covers it or by a solver"
 )
 NEEDED = "each rule is needed by a flow among representative pods; no solver query"
 Shard = TypeVar("Shard")
@@ -76,6 +77,7 @@ class _Search:
         options = self.options
         self.asked = Asked(self.policies, options.pod_networks, options.solver, options.timeout_ms)
         self.places = places_of_rules(self.policies)
+        self.covers = Covers(self.policies)
 
     def answers(self) -> Answers:
         """The useless rules, and those that may be removed together."""
@@ -99,16 +101,28 @@ class _Search:
         return self.places[id(rule.policy), rule.direction, rule.index]
 
     def _proofs(self, by_place: dict[RulePlace, Useless]) -> Iterator[Proved]:
+        self.progress(f"proving {len(by_place)} of {len(self.places)} rules useless")
         candidates = [Candidate(place, each.why) for place, each in by_place.items()]
-        self.progress(f"proving {len(candidates)} of {len(self.places)} rules useless")
-        for proofs in self._map(prove_candidates, candidates):
-            for proof in proofs:
-                self.queries += proof.queries
-                if proof.undecided:
-                    rule = by_place[proof.place].rule
-                    title = f"{rule.policy.title} {rule.rule.origin.path}"
-                    self.undecided.append(f"is {title} needed? {proof.undecided}")
-                yield proof
+        proved = {each.place: self._covered(each) for each in candidates}
+        open_ones = [each for each in candidates if proved[each.place] is None]
+        answers = (proof for part in self._map(prove_candidates, open_ones) for proof in part)
+        for place in by_place:
+            proof = proved[place] or next(answers)
+            self.queries += proof.queries
+            if proof.undecided:
+                rule = by_place[proof.place].rule
+                title = f"{rule.policy.title} {rule.rule.origin.path}"
+                self.undecided.append(f"is {title} needed? {proof.undecided}")
+            yield proof
+
+    def _covered(self, candidate: Candidate) -> Proved | None:
+        """The proof by a rule that covers the candidate; None: a solver has to decide."""
+        place, why = candidate.place, candidate.why
+        if why is Uselessness.DEAD:
+            return None
+        if why is Uselessness.SHADOWED:
+            return None if self.covers.is_reached(place) else Proved(place, why, 0)
+        return Proved(place, why, 0) if self.covers.changes_nothing(place) else None
 
     def _map(
         self, function: Callable[[Asked, Sequence[Shard]], Answered], items: Sequence[Shard]
@@ -128,8 +142,12 @@ class _Search:
         return self._grown(found, chosen, answer)
 
     def _are_removable(self, chosen: Sequence[RuleId]) -> Answer:
-        less = without(self.policies, map(self._place, chosen))
-        groups: list[Group] = list(groups_of(self.policies, less))
+        places = list(map(self._place, chosen))
+        covered = self.covers.removable(places)
+        if len(covered) == len(places):
+            return Answer.UNSAT
+        most, less = (without(self.policies, each) for each in (covered, places))
+        groups: list[Group] = list(groups_of(most, less))
         for queries, answer, reason in self._map(prove_groups, groups):
             self.queries += queries
             if answer is Answer.UNKNOWN:
