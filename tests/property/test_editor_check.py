@@ -52,7 +52,7 @@ def said(found: tuple[Diagnostic, ...], name: str) -> list[Diagnostic]:
     return sorted(mine, key=lambda each: (each.span, each.code, each.message))
 
 
-@settings(max_examples=examples(80))
+@settings(max_examples=examples(160))
 @given(policies, st.booleans())
 def test_a_file_has_the_findings_of_the_whole_check(objects: list[Value], in_one: bool) -> None:
     folder = folder_of(objects, in_one)
