@@ -96,13 +96,18 @@ def _settings(stage: Path, name: str) -> configparser.ConfigParser:
     if name == "policyc-node":
         settings["metadata"]["description"] = "Loads policyc's bundles on a node, and monitors them"
         options["install_requires"] = "\n" + "\n".join(_of(NODE_REQUIRES, required))
+        scripts = settings["options.entry_points"]
+        own = [each for each in _lines(scripts["console_scripts"]) if each.startswith("policyc ")]
+        scripts["console_scripts"] = "\n" + "\n".join(own)
         settings["options.extras_require"] = {
             extra: "\n" + "\n".join(_of(names, required)) for extra, names in NODE_EXTRAS.items()
         }
     else:
         same = f"policyc-node=={settings['metadata']['version']}"
         options["install_requires"] = "\n" + "\n".join((same, *required))
-        settings.remove_section("options.entry_points")
+        scripts = settings["options.entry_points"]
+        own = [each for each in _lines(scripts["console_scripts"]) if each.startswith("kubectl-")]
+        scripts["console_scripts"] = "\n" + "\n".join(own)
     return settings
 
 

@@ -12,6 +12,7 @@ SECTIONS = {
         "--cluster-new", "--flows", "--scenarios", "--intents", "--endpoints", "--config",
         "--namespace", "--kube-version", "--channel", "--profile",
         "--allow-unknown-kinds", "--unsupported", "--allow-empty",
+        "--all-namespaces", "--context", "--kubeconfig", "--skip-forbidden",
     ),
     "Query": (
         "--universe", "--pod-cidr", "--source-port", "--focus", "--exposure", "--ignore-effects",

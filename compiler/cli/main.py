@@ -72,6 +72,11 @@ COMMANDS = {
         "write one HTML page about a change or a policy set",
     ),
     "schema": ("policyc.compiler.cli.schema", "schema", "print a JSON schema"),
+    "snapshot": (
+        "policyc.compiler.cli.snapshot",
+        "snapshot",
+        "write what policyc reads of a live cluster",
+    ),
     "verify": (
         "policyc.compiler.cli.verify",
         "verify_",
@@ -151,10 +156,10 @@ def main(argv: list[str] | None = None) -> None:
     sys.exit(code)
 
 
-def run(argv: list[str] | None = None) -> int:
-    """Run a command; the exit code of DESIGN's table, whatever happens."""
+def run(argv: list[str] | None = None, program: click.Command = cli, name: str = WHOLE) -> int:
+    """Run a command of a program; the exit code of DESIGN's table, whatever happens."""
     try:
-        code = _run(argv)
+        code = _run(argv, program, name)
         _flush()
     except BrokenPipeError:  # `policyc ... | head`: the reader left, which is not a failure
         _drop_stdout()
@@ -177,10 +182,10 @@ def _drop_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _run(argv: list[str] | None) -> int:
+def _run(argv: list[str] | None, program: click.Command, name: str) -> int:
     """Run a command; errors in writing standard output propagate to the caller."""
     try:
-        result: Any = cli.main(args=argv, prog_name="policyc", standalone_mode=False)
+        result: Any = program.main(args=argv, prog_name=name, standalone_mode=False)
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.Abort:

@@ -41,3 +41,6 @@ NOT_PROVED = Code(
 NO_NODES = Code("PC0917", Severity.ERROR, "the cluster has no nodes")
 BAD_REGRESSION = Code("PC0918", Severity.ERROR, "not a case of the fuzzer: {problem}")
 NO_FLOWS_TO_FUZZ = Code("PC0919", Severity.ERROR, "no flow can be tried: {problem}")
+NOT_A_SNAPSHOT = Code(
+    "PC0921", Severity.ERROR, "{target} exists and is not a snapshot; nothing was written"
+)

@@ -9,12 +9,16 @@ from dataclasses import dataclass, replace
 
 from policyc.compiler.driver.check.answers import CheckOptions
 from policyc.compiler.driver.check.check import Checked, check
+from policyc.compiler.driver.check.codes import ADOPTED
+from policyc.compiler.driver.check.ignores import ignores_in
 from policyc.compiler.driver.check.input import ToCheck
+from policyc.compiler.driver.check.lints import adopted
 from policyc.compiler.driver.compile.compile import Read
 from policyc.compiler.editor.reading import Reading
 from policyc.ir.diagnostics import Diagnostic
 from policyc.ir.errors import InputError
 from policyc.ir.passes.cancel import Subjects, restricted
+from policyc.ir.policy import Policy
 from policyc.ir.results.common import Finding
 from policyc.verifier.cluster.reads import policies_of
 
@@ -40,8 +44,9 @@ def near_check(reading: Reading, name: str) -> NearChecked:
     own = reading.findings.get(name, ())
     content = reading.folder.files[name]
     every = reading.policies.policies
-    mine = [each for each in policies_of((every,)) if each.origin.span.file == name]
-    near = restricted(every, Subjects.of(mine).may_share)
+    mine = [each for each in policies_of((every,)) if _is_of(each, name)]
+    subjects = Subjects.of(mine)
+    near = restricted(every, lambda each: _is_of(each, name) or subjects.may_share(each))
     policies = replace(reading.policies, policies=near, findings=own)
     cluster = reading.cluster and replace(reading.cluster, findings=())
     given = ToCheck(Read(policies, cluster), (content,))
@@ -51,6 +56,23 @@ def near_check(reading: Reading, name: str) -> NearChecked:
     except InputError as failure:
         return NearChecked((*own, *failure.findings))
     return NearChecked(shown(checked, name), checked)
+
+
+def _is_of(policy: Policy, name: str) -> bool:
+    """Whether a policy is in a file. One that selects nothing shares no pod, even with itself."""
+    return policy.origin.span.file == name
+
+
+def read_findings(reading: Reading, name: str) -> tuple[Diagnostic, ...]:
+    """The part of `near_check` that needs no solver: what strict reading says, as `check` shows it."""
+    own = reading.findings.get(name, ())
+    text = reading.folder.files[name].data.decode("utf-8", "replace")
+    wrong: list[Diagnostic] = []
+    ignores = list(ignores_in(name, text, wrong))
+    found = reading.folder.settings.check.findings(adopted(own))
+    kept = (f for f in found if not any(i.covers(f.code, f.place.span) for i in ignores))
+    others = (each for each in own if each.code not in ADOPTED)
+    return (*others, *map(as_diagnostic, kept), *wrong)
 
 
 def shown(checked: Checked, name: str | None = None) -> tuple[Diagnostic, ...]:

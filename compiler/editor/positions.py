@@ -72,6 +72,11 @@ class Text:
         return len(text.encode(codec, "surrogatepass")) // size
 
 
+def yaml_lines(text: str) -> list[str]:
+    """The lines of a text as YAML counts them, without their ends."""
+    return _YAML_END.split(text)
+
+
 def _starts(ends: re.Pattern[str], text: str) -> list[int]:
     """The offset of each line."""
     return list(chain((0,), (found.end() for found in ends.finditer(text))))

@@ -2,7 +2,8 @@
 """The server: requests of an editor in, findings out. One thread owns the session.
 
 An edit is answered in two steps. First the edited file is read, and checked beside the policies for the
-same pods. Then a process of its own checks all files, unless a further edit ends it.
+same pods. If that takes long, what is known without it is shown meanwhile. Then a process of its own
+checks all files, unless a further edit ends it.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 from typing import TypeVar
 
 from lsprotocol import types
@@ -21,14 +23,16 @@ from pygls.uris import to_fs_path
 
 from policyc.compiler.driver.check.check import Checked
 from policyc.compiler.editor import protocol
-from policyc.compiler.editor.near_check import near_check
-from policyc.compiler.editor.session import Session
+from policyc.compiler.editor.near_check import NearChecked, near_check
+from policyc.compiler.editor.session import Document, Session
 from policyc.compiler.editor.whole_check import COMMAND
 from policyc.ir.diagnostics import Diagnostic, Severity
 from policyc.ir.spans import Span
 
 PAUSE_S = 0.5
 """The pause after an edit before all files are checked."""
+FIRST_S = 0.1
+"""The time for the check of an edited file, before what is known without it is shown."""
 _log = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 
@@ -41,6 +45,7 @@ class PolicyServer(LanguageServer):
         self.session = Session()
         self._solvers = ThreadPoolExecutor(1, "check")
         self._tasks: set[asyncio.Task[None]] = set()
+        self._near: dict[str, asyncio.Task[None]] = {}
         self._whole: asyncio.Task[None] | None = None
         self._edits = 0
 
@@ -88,7 +93,9 @@ class PolicyServer(LanguageServer):
         if self._whole is not None:
             self._whole.cancel()
         for name in names:
-            self._start(self._check(name))
+            if name in self._near:
+                self._near[name].cancel()
+            self._near[name] = self._start(self._check(name))
         self._whole = self._start(self._check_all(self._edits))
 
     def _start(self, work: Awaitable[None]) -> asyncio.Task[None]:
@@ -108,17 +115,32 @@ class PolicyServer(LanguageServer):
         checked: Checked | None = None
         findings: tuple[Diagnostic, ...]
         try:
-            found = await self.in_thread(near_check, session.reading, name)
+            found = await self._near_checked(name, document)
             findings, checked = found.findings, found.checked
         except Exception as failure:  # a check that failed must not look like one without findings
             _log.exception("check of %s", name)
             findings = (*session.findings_of_reading(name), failed(name, failure))
-        now = session.document(name)
-        if now is None or now.stamp != document.stamp:
+        if not self._is_current(name, document):
             return
         if checked is not None:
             session.checked[name] = (document.stamp, checked)
+            session.keep_found(name, findings)
         self.show(name, findings)
+
+    async def _near_checked(self, name: str, document: Document) -> NearChecked:
+        """The check of one document. If it is slow, what is known without it is published first."""
+        work = asyncio.ensure_future(self.in_thread(near_check, self.session.reading, name))
+        try:
+            done, _ = await asyncio.wait({work}, timeout=FIRST_S)
+            if not done and self._is_current(name, document):
+                self.show(name, self.session.first_findings(name))
+            return await work
+        finally:
+            work.cancel()  # a check that still waits for its turn is not needed after an edit
+
+    def _is_current(self, name: str, document: Document) -> bool:
+        now = self.session.document(name)
+        return now is not None and now.stamp == document.stamp
 
     async def _check_all(self, edits: int) -> None:
         """Publish what is found in all files, unless one changes meanwhile."""
@@ -146,6 +168,8 @@ class PolicyServer(LanguageServer):
                 by_file[name] = [*session.findings_of_reading(name), failed(name, failure)]
             elif session.reading.broken or not session.reading.is_whole:
                 by_file[name] = list(session.findings_of_reading(name))
+            else:
+                session.keep_found(name, by_file[name])
         for name, findings in by_file.items():
             self.show(name, findings)
 
@@ -153,7 +177,7 @@ class PolicyServer(LanguageServer):
         """Publish the findings of a file. Those about no file are logged."""
         findings = list(findings)
         document = self.session.document(name)
-        if document is None and not os.path.isfile(name):  # noqa: PTH113 - names are not paths alone
+        if document is None and not Path(name).is_file():
             for each in findings:
                 _log.warning("%s: %s", each.span.file, each.message)
             if name not in self.session.shown:

@@ -12,7 +12,9 @@ from pathlib import Path
 
 from policyc.compiler.driver.check.check import Checked
 from policyc.compiler.driver.settings.find import CONFIG_FILE
+from policyc.compiler.editor.carried import carried
 from policyc.compiler.editor.folder import Folder, read_folder, with_text
+from policyc.compiler.editor.near_check import read_findings
 from policyc.compiler.editor.positions import Text
 from policyc.compiler.editor.reading import Reading, edited, read_all
 from policyc.ir.counts import counted
@@ -34,7 +36,8 @@ class Document:
 class Session:
     """Documents are known by the real paths of their files, and other files by their names in findings.
 
-    `encoding` is that of positions. `checked` has the last check of a document, with its stamp.
+    `encoding` is that of positions. `checked` has the last check of a document, with its stamp, and
+    `found` the text and the findings of it that reading does not have.
     """
 
     encoding: str = "utf-16"
@@ -42,6 +45,7 @@ class Session:
     reading: Reading = field(default_factory=lambda: Reading(Folder.empty()))
     checked: dict[str, tuple[int, Checked]] = field(default_factory=dict)
     shown: set[str] = field(default_factory=set)
+    found: dict[str, tuple[str, tuple[Diagnostic, ...]]] = field(default_factory=dict)
     _names: dict[str, str] = field(default_factory=dict)
     _stamps: "count[int]" = field(default_factory=count)
 
@@ -108,6 +112,23 @@ class Session:
         if others or not self.reading.is_whole:
             found = (*found, _waits(name, others))
         return found
+
+    def keep_found(self, name: str, findings: Iterable[Diagnostic]) -> None:
+        """Note the findings of a check about the current text of a document."""
+        document = self.document(name)
+        if document is not None and name in self.reading.folder.files:
+            own = read_findings(self.reading, name)
+            self.found[name] = document.text, tuple(f for f in findings if f not in own)
+
+    def first_findings(self, name: str) -> tuple[Diagnostic, ...]:
+        """What is known about an edited document before its check ends.
+
+        That is what reading says now, and what the last check said about lines that are unchanged.
+        """
+        text, found = self.found.get(name, ("", ()))
+        document = self.document(name)
+        now = "" if document is None else document.text
+        return (*read_findings(self.reading, name), *carried(name, text, now, found))
 
     def is_checkable(self, name: str) -> bool:
         """Whether the policies are complete: no file has an error."""

@@ -11,13 +11,15 @@ import sys
 from pathlib import Path
 from unittest import mock
 
-from policyc.compiler.cli.main import run
+import click
+
+from policyc.compiler.cli.main import cli, run
 
 
 def policyc_here(
-    *arguments: str, cwd: Path = Path(), stdin: str = ""
+    *arguments: str, cwd: Path = Path(), stdin: str = "", program: click.Command = cli
 ) -> subprocess.CompletedProcess[str]:
-    """Run `policyc` with these arguments, in this folder, with this text to read."""
+    """Run `policyc` or another program with these arguments, in this folder, with this text to read."""
     given = io.TextIOWrapper(io.BytesIO(stdin.encode()), "utf-8")
     written = (io.BytesIO(), io.BytesIO())
     out, err = (io.TextIOWrapper(each, "utf-8", write_through=True) for each in written)
@@ -27,7 +29,7 @@ def policyc_here(
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):
-        code = run(list(arguments))
+        code = run(list(arguments), program)
     return subprocess.CompletedProcess(
         arguments, code, *(each.getvalue().decode() for each in written)
     )

@@ -42,12 +42,12 @@ class Shown:
 
     @property
     def runs_here(self) -> bool:
-        """Whether it needs no node, no name that stands for any, and seconds only."""
+        """Whether it needs no node, no live cluster, no name that stands for any, and seconds only."""
         if self.page == TUTORIAL:
             return False
         words = self.words
         is_free = not any(re.fullmatch(r"[A-Z]+|.*\.\.\..*", word) for word in words)
-        return is_free and words[0] not in ("node", "fuzz") and "--prove" not in words
+        return is_free and words[0] not in ("node", "fuzz", "snapshot") and "--prove" not in words
 
 
 def shown_on(page: Path) -> Iterator[Shown]:

@@ -40,10 +40,10 @@ class Editor:
         def _message(params: types.ShowMessageParams) -> None:
             raise AssertionError(params.message)
 
-    async def start(self, server: tuple[str, ...] = SERVER) -> types.InitializeResult:
+    async def start(self) -> None:
         """Start the server and shake hands."""
         environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-        await self.client.start_io(*server, cwd="/", env=environment)
+        await self.client.start_io(*SERVER, cwd="/", env=environment)
         capabilities = types.ClientCapabilities(
             workspace=types.WorkspaceClientCapabilities(
                 workspace_edit=types.WorkspaceEditClientCapabilities(
@@ -56,9 +56,8 @@ class Editor:
             capabilities, process_id=os.getpid(), root_uri=self.folder.as_uri()
         )
         async with asyncio.timeout(DEADLINE_S):
-            answer = await self.client.initialize_async(given)
+            await self.client.initialize_async(given)
         self.client.initialized(types.InitializedParams())
-        return answer
 
     async def stop(self) -> int:
         """Shut the server down; its exit code."""
@@ -108,10 +107,17 @@ class Editor:
         self.client.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams(events))
 
     async def until(
-        self, name: str, holds: Callable[[list[types.Diagnostic]], bool], version: int | None = None
+        self,
+        name: str,
+        holds: Callable[[list[types.Diagnostic]], bool],
+        version: int | None = None,
+        since: int = 0,
     ) -> list[types.Diagnostic]:
-        """The first published diagnostics of a file, of this version if given, that meet a condition."""
-        uri, seen = self.uri(name), 0
+        """The first published diagnostics of a file, of this version if given, that meet a condition.
+
+        `since` leaves out so many publications at the beginning.
+        """
+        uri, seen = self.uri(name), since
         async with asyncio.timeout(DEADLINE_S), self._news:
             while True:
                 for each in self.published[seen:]:

@@ -87,6 +87,20 @@ def test_the_wheels_hold_every_package_and_the_c_once(wheels: dict[str, Path]) -
     assert not [name for name in names if name.startswith("policyc/tests")]
 
 
+def test_each_wheel_installs_its_own_programs(wheels: dict[str, Path]) -> None:
+    """kubectl finds its plugin by the name `kubectl-policyc`."""
+    programs = {}
+    for name, wheel in wheels.items():
+        with zipfile.ZipFile(wheel) as files:
+            (listed,) = (each for each in files.namelist() if each.endswith("entry_points.txt"))
+            lines = files.read(listed).decode().splitlines()
+        programs[name] = [line for line in lines if " = " in line]
+    assert programs == {
+        NODE_PART: ["policyc = policyc.compiler.cli.main:main"],
+        WHOLE: ["kubectl-policyc = policyc.compiler.cli.kubectl_plugin:main"],
+    }
+
+
 AFTER_THE_NODE = {"policyc.backends.report.text", "policyc.compiler.cli.prove"}
 """What the command line imports for other commands, and for `--reprove`, which policyc has."""
 
