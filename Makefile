@@ -64,8 +64,8 @@ demo: install ## compile examples/online-shop, load it in a lab, send traffic, c
 # What traffic is made with, and what it is compared with; what else tests run and look on with.
 test test-all bench-datapath: APT_PACKAGES += nginx-light apache2-utils nftables
 bench-sockets: APT_PACKAGES += nginx-light apache2-utils redis-server wrk
-test test-all: APT_PACKAGES += chromium curl iperf3 bind9-dnsutils iputils-ping traceroute tcpdump
-test-all: APT_PACKAGES += golang-go nghttp2-client nodejs postgresql python3-grpcio redis-server wrk
+test test-all: APT_PACKAGES += curl iperf3 bind9-dnsutils iputils-ping traceroute tcpdump
+test-all: APT_PACKAGES += chromium golang-go nghttp2-client nodejs postgresql python3-grpcio redis-server wrk
 
 check: install lint ## what needs neither root nor BPF, for a first change: lint, unit and golden tests (two minutes)
 	@$(BIN)/pytest $(PYTEST_WORKERS) -m "not slow and not thorough and not kernel" tests/unit tests/golden $(PYTEST_FLAGS)

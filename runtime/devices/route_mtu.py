@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds the uplinks with a very small MTU, or with routes whose MTU is below the device's.
 
-The host's IP stack obeys a route's MTU. The kernel's FIB lookup for datapath/forward_out.h reports it only
-if it is locked. And datapath/mtu.h checks no packet of up to 576 bytes. So packets use the fast path by
-other uplinks only.
+The host's IP stack obeys a route's MTU. The kernel's FIB lookup for datapath/forward_out.h reports it
+only if it is locked. And datapath/mtu.h checks no packet of up to 576 bytes. So packets use the fast
+path by other uplinks only.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -20,7 +20,7 @@ _SMALLEST = 576
 
 
 def narrower(ifindexes: Iterable[int]) -> frozenset[int]:
-    """The devices with an MTU below 576, or with a route, of any table, that has a smaller one of its own."""
+    """The devices with an MTU below 576, or with a route, of any table, that has a smaller one."""
     wanted = frozenset(ifindexes)
     found = set[int]()
     if not wanted:
@@ -47,8 +47,8 @@ def none_narrower(uplinks: Mapping[str, int], note: Callable[[str], object]) -> 
     for name, ifindex in uplinks.items():
         if ifindex in found:
             note(
-                f"{name}: a route sets its own MTU, or the device's is below {_SMALLEST}, so pods' packets to "
-                "this device take the stack path"
+                f"{name}: a route sets its own MTU, or the device's is below {_SMALLEST}, so pods' "
+                "packets to this device take the stack path"
             )
     return [ifindex for ifindex in uplinks.values() if ifindex not in found]
 

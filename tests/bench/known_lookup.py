@@ -2,8 +2,8 @@
 """What the lookup of a known packet's entry costs: `python tests/bench/known_lookup.py`.
 
 The conntrack table (a hash table of the kernel) beside an array with open addressing, whose lookup is
-inline code. Each lookup is of a random one of so many connections, and reads the entry. Net of a run that
-only chooses; medians of rounds over all ways in turn. Needs root, clang and a quiet machine.
+inline code. Each lookup is of a random one of so many connections, and reads the entry. Net of a run
+that only chooses; medians of rounds over all ways in turn. Needs root, clang and a quiet machine.
 """
 
 import argparse

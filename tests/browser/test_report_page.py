@@ -10,6 +10,8 @@ from playwright.sync_api import Browser, Page
 from tests.browser.reports import make_reports
 from tests.shared import made_once
 
+pytestmark = pytest.mark.slow
+
 AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text(encoding="utf-8")
 NAMES = ("change", "symbolic", "set", "wrong", "hostile")
 FRAMES = """async (act) => {
@@ -69,7 +71,6 @@ def test_the_keyboard_opens_a_cell(page: Page, reports: Path) -> None:
     assert page.evaluate("document.activeElement.getAttribute('role')") == "grid"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_axe_finds_no_violation(page: Page, reports: Path, name: str) -> None:
     open_page(page, reports, name)
@@ -80,14 +81,12 @@ def test_axe_finds_no_violation(page: Page, reports: Path, name: str) -> None:
         assert violations(page) == []
 
 
-@pytest.mark.slow
 def test_axe_finds_a_violation_that_is_made(page: Page, reports: Path) -> None:
     open_page(page, reports, "change")
     page.evaluate("document.querySelector('header').append(document.createElement('button'))")
     assert [each["rule"] for each in violations(page)] == ["button-name"]
 
 
-@pytest.mark.slow
 def test_a_screen_reader_hears_the_active_cell(page: Page, reports: Path) -> None:
     open_page(page, reports, "change")
     row, column = page.evaluate(FIRST)
@@ -101,7 +100,6 @@ def test_a_screen_reader_hears_the_active_cell(page: Page, reports: Path) -> Non
     assert "opened" in (cell.text_content() or "")
 
 
-@pytest.mark.slow
 def test_the_filter_leaves_the_ends_that_match(page: Page, reports: Path) -> None:
     open_page(page, reports, "change")
     n_ends = page.evaluate("new Data(JSON.parse(document.getElementById('data').textContent)).n")
@@ -114,7 +112,6 @@ def test_the_filter_leaves_the_ends_that_match(page: Page, reports: Path) -> Non
     assert page.locator("#regions tbody tr:visible").count() == 0
 
 
-@pytest.mark.slow
 def test_a_kind_of_change_can_be_hidden(page: Page, reports: Path) -> None:
     open_page(page, reports, "change")
     rows = page.locator("#regions tbody tr:visible")
@@ -124,7 +121,6 @@ def test_a_kind_of_change_can_be_hidden(page: Page, reports: Path) -> None:
     assert rows.count() == n_all - n_latent
 
 
-@pytest.mark.slow
 def test_hostile_names_run_nothing(page: Page, reports: Path) -> None:
     open_page(page, reports, "hostile")
     page.locator("button.details").first.click()
@@ -132,7 +128,6 @@ def test_hostile_names_run_nothing(page: Page, reports: Path) -> None:
     assert "<img src=x" in page.locator("#details").inner_text()
 
 
-@pytest.mark.slow
 def test_a_possible_change_is_marked_everywhere(page: Page, reports: Path) -> None:
     open_page(page, reports, "hostile")
     assert page.locator(".alert").is_visible()
@@ -140,7 +135,6 @@ def test_a_possible_change_is_marked_everywhere(page: Page, reports: Path) -> No
     assert page.get_by_label("undecided").count() == 1
 
 
-@pytest.mark.slow
 def test_a_matrix_of_500_ends_scrolls_and_zooms_at_once(page: Page, reports: Path) -> None:
     open_page(page, reports, "large")
     n_rows = page.locator("[role=grid]").get_attribute("aria-rowcount")
@@ -153,7 +147,6 @@ def test_a_matrix_of_500_ends_scrolls_and_zooms_at_once(page: Page, reports: Pat
     assert page.evaluate("performance.now()") - begun < 3000
 
 
-@pytest.mark.slow
 def test_the_graph_shows_the_pairs_of_the_matrix(page: Page, reports: Path) -> None:
     open_page(page, reports, "change")
     said = page.locator("#graph .under").inner_text()
@@ -163,7 +156,6 @@ def test_the_graph_shows_the_pairs_of_the_matrix(page: Page, reports: Path) -> N
     assert "Too many pairs" in page.locator("#graph .under").inner_text()
 
 
-@pytest.mark.slow
 def test_without_scripts_the_tables_say_all(browser: Browser, reports: Path) -> None:
     context = browser.new_context(java_script_enabled=False)
     plain = context.new_page()
@@ -175,7 +167,6 @@ def test_without_scripts_the_tables_say_all(browser: Browser, reports: Path) -> 
     context.close()
 
 
-@pytest.mark.slow
 def test_the_button_changes_the_theme(page: Page, reports: Path) -> None:
     open_page(page, reports, "change")
     before = page.evaluate("getComputedStyle(document.body).backgroundColor")

@@ -88,7 +88,7 @@ def test_the_wheels_hold_every_package_and_the_c_once(wheels: dict[str, Path]) -
 
 
 def test_each_wheel_installs_its_own_programs(wheels: dict[str, Path]) -> None:
-    """kubectl finds its plugin by the name `kubectl-policyc`."""
+    """Kubectl finds its plugin by the name `kubectl-policyc`."""
     programs = {}
     for name, wheel in wheels.items():
         with zipfile.ZipFile(wheel) as files:

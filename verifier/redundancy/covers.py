@@ -11,8 +11,8 @@ selects. Three lemmas, for rules of one tier:
 - A rule changes nothing if the later rules that stay and may match its flows have its action, up to one
   that covers it or up to the end of the tier, where the default has its outcome.
 
-Each holds for a part of a rule, too: for each of its peers and ports another lemma may do. The comparison
-is sound and not complete: a solver decides the other rules.
+Each holds for a part of a rule, too: for each of its peers and ports another lemma may do. The
+comparison is sound and not complete: a solver decides the other rules.
 """
 
 from collections import defaultdict
