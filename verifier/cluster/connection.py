@@ -146,6 +146,22 @@ class ClusterConnection(ConnectionTerms):
         one = self.is_one_address()
         yield z3.Implies(self.is_same_pod, z3.And(one, src == dst))
         yield z3.Implies(z3.Not(self.is_same_pod), z3.Or(z3.Not(one), two))
+        pods = z3.And(self.src.is_pod, self.dst.is_pod)
+        for numbers in self._places_of_one_pod():
+            is_one = [z3.Or(*(index == n for n in numbers)) for index in (src, dst)]
+            yield z3.Implies(z3.And(pods, *is_one), self.is_same_pod)
+
+    def _places_of_one_pod(self) -> Iterator[list[int]]:
+        """For each pod, the groups that have no other: a pod of unknown address or node is in one of its
+        places at a time. Templates have several pods.
+        """
+        found: defaultdict[str, list[int]] = defaultdict(list)
+        for number, group in enumerate(self._groups[True]):
+            pods = [each for each in group.members if isinstance(each, Endpoint)]
+            names = {each.qualified_name for each in pods}
+            if len(names) == 1 and not any(each.is_template for each in pods):
+                found[names.pop()].append(number)
+        yield from found.values()
 
     def _universe(self) -> Iterator[Term]:
         for end in (self.src, self.dst):

@@ -184,7 +184,9 @@ class _Making:
                 continue
             for address, other in self._places(family):
                 site = replace(end, addresses=(address,), addresses_known=True)
-                twin = None if other is None else replace(site, addresses=(other,))
+                twin = None
+                if other is not None and end.is_template:
+                    twin = replace(site, addresses=(other,))
                 yield site, twin
 
     def _places(self, family: int) -> list[tuple[Address, Address | None]]:
