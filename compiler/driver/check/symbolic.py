@@ -45,6 +45,10 @@ METHOD = (
     "each needed rule has a flow, among representative pods or from a solver; each useless rule is "
     "proved useless, alone and all together, by a rule that covers it or by a solver"
 )
+COVERED = (
+    "each needed rule has a flow among representative pods; each useless rule is covered by others, "
+    "alone and all together; no solver query"
+)
 NEEDED = "each rule is needed by a flow among representative pods; no solver query"
 Shard = TypeVar("Shard")
 Answered = TypeVar("Answered")
@@ -93,8 +97,10 @@ class _Search:
         ]
         together = self._together(found)
         evidence = Evidence(NEEDED)
-        if by_place:
+        if self.queries or self.undecided:
             evidence = Evidence(METHOD, versions_of(self.options.solver), self.queries)
+        elif by_place:
+            evidence = Evidence(COVERED)
         return Answers(tuple(found), tuple(together), evidence, tuple(self.undecided))
 
     def _place(self, rule: RuleId) -> RulePlace:

@@ -36,6 +36,15 @@ spec:
   - from: [{podSelector: {matchLabels: {app: web}}}]%(rule)s
   - from: [{podSelector: {}}]
 """
+PORTS = (
+    "{port: 80, endPort: 84}, {port: 443}",
+    "{port: 85, endPort: 90}, {port: 8443}",
+    "{port: 80, endPort: 90}",
+)
+COVERED_TOGETHER = POLICY.partition("  - from:")[0] + "".join(
+    f"  - from: [{{podSelector: {{}}}}]\n    ports: [{ports}]\n" for ports in PORTS
+)
+"""The last rule is covered by two rules together: only a solver can tell."""
 CLEAN = POLICY.partition("  - from: [{podSelector: {}}]")[0]
 PLACES = ("kind", "metadata", "ingress", "rule")
 
@@ -73,15 +82,23 @@ def test_exit_codes_follow_the_bar(here: Path) -> None:
     assert run(given(here, text(CLEAN))) == 0
 
 
+def test_a_rule_that_another_one_covers_needs_no_solver(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(symbolic_redundancy, "decide", lambda *_: pytest.fail("a solver was asked"))
+    code, shown = answer(capfd, *given(here, text()))
+    assert (code, [each["code"] for each in shown["findings"]]) == (1, ["PC2003"])
+
+
 def test_a_solver_that_gives_up_is_undecided_and_no_finding(
     here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     unknown = Decision((SolverAnswer("z3", "0", Answer.UNKNOWN, "tired"),))
     monkeypatch.setattr(symbolic_redundancy, "decide", lambda *_: unknown)
-    code, shown = answer(capfd, *given(here, text()))
+    code, shown = answer(capfd, *given(here, text(COVERED_TOGETHER)))
     assert code == 3
     assert shown["findings"] == []
-    assert "is shop/db spec.ingress[0] needed? " in shown["undecided"][0]
+    assert "is shop/db spec.ingress[2] needed? " in shown["undecided"][0]
     assert shown["removable_together"] == []
 
 
