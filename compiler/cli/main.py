@@ -66,6 +66,7 @@ COMMANDS = {
         "prove_",
         "prove that a bundle implements its policies",
     ),
+    "replay": ("policyc.compiler.cli.replay", "replay_", "ask a change of observed flows"),
     "report": (
         "policyc.compiler.cli.report",
         "report",

@@ -203,4 +203,6 @@ DEPENDS_ON_OPAQUE = Code(
 )
 IGNORED_FIELD = Code("PC0709", _W, "{flow}: the field `{name}` is ignored")
 UNKNOWN_NODE = Code("PC0710", _E, "{flow}: {end} {name} is not a node of the cluster")
+OBSERVED_SYNTAX = Code("PC0712", _E, "not a record of the format {form}: {problem}")
+NO_OBSERVED_FLOW = Code("PC0713", _E, "no flow of {name} can be placed in the cluster{why}")
 BAD_SCENARIO = Code("PC0708", _E, "scenario: {problem}")

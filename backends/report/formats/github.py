@@ -20,6 +20,7 @@ from policyc.backends.report.entries import (
     verify_entries,
 )
 from policyc.backends.report.options import ReportOptions
+from policyc.backends.report.replay import replay_entries, replay_headline
 from policyc.backends.report.words import (
     check_headline,
     clipped_lines,
@@ -31,6 +32,7 @@ from policyc.ir.printable import printable, printable_line
 from policyc.ir.results.check import CheckResult
 from policyc.ir.results.diff import DiffResult
 from policyc.ir.results.failure import Failure
+from policyc.ir.results.replay import ReplayResult
 from policyc.ir.results.verify import VerifyResult
 
 FORMAT = "github"
@@ -60,6 +62,12 @@ def verify_github(result: VerifyResult, options: ReportOptions) -> str:
     """The answer, and an annotation for each intent that does not hold."""
     entries = (each for each in verify_entries(result) if each.level is not Level.HOLDS)
     return _document([f"policyc verify: {verify_headline(result)}"], entries, options)
+
+
+def replay_github(result: ReplayResult, options: ReportOptions) -> str:
+    """The answer, and an annotation for each observed flow that is denied or affected."""
+    head = [f"policyc replay: {replay_headline(result)}"]
+    return _document(head, replay_entries(result), options)
 
 
 def failure_github(failure: Failure, options: ReportOptions) -> str:
@@ -104,5 +112,6 @@ RENDERERS = {
     DiffResult: diff_github,
     CheckResult: check_github,
     VerifyResult: verify_github,
+    ReplayResult: replay_github,
     Failure: failure_github,
 }

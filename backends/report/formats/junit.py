@@ -20,11 +20,13 @@ from policyc.backends.report.entries import (
     verify_entries,
 )
 from policyc.backends.report.options import ReportOptions
+from policyc.backends.report.replay import replay_entries, replay_headline
 from policyc.backends.report.words import check_headline, diff_headline, verify_headline
 from policyc.ir.printable import printable
 from policyc.ir.results.check import CheckResult
 from policyc.ir.results.diff import DiffResult
 from policyc.ir.results.failure import Failure
+from policyc.ir.results.replay import ReplayResult
 from policyc.ir.results.verify import VerifyResult
 
 FORMAT = "junit"
@@ -46,6 +48,12 @@ def check_junit(result: CheckResult, options: ReportOptions) -> str:
 def verify_junit(result: VerifyResult, options: ReportOptions) -> str:
     """A case for each intent."""
     return _document("policyc verify", verify_headline(result), verify_entries(result), options)
+
+
+def replay_junit(result: ReplayResult, options: ReportOptions) -> str:
+    """A case for each observed flow that is denied or affected; one that passes if there is none."""
+    headline = replay_headline(result)
+    return _document("policyc replay", headline, replay_entries(result), options)
 
 
 def failure_junit(failure: Failure, options: ReportOptions) -> str:
@@ -106,5 +114,6 @@ RENDERERS = {
     DiffResult: diff_junit,
     CheckResult: check_junit,
     VerifyResult: verify_junit,
+    ReplayResult: replay_junit,
     Failure: failure_junit,
 }
