@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options by which `replay` and `learn` name observed flows, and the reading of them."""
+"""The options by which a command names observed flows, and the reading of them."""
 
 import sys
 from collections.abc import Callable, Iterator
