@@ -12,6 +12,7 @@ from policyc.compiler.cli.sides import (
     SIDES,
     WITHOUT_NEW,
     cluster_options,
+    fail_on_option,
     given_sides,
     read_given_sides,
     show_sides,
@@ -30,7 +31,6 @@ from policyc.compiler.driver.compare.diff import (
     diff_sides,
     exit_code_of,
 )
-from policyc.compiler.driver.compare.fail_on import FAIL_ON
 from policyc.compiler.frontend.read import ReadOptions
 from policyc.ir.peers import Network
 from policyc.ir.results.diff import DiffResult
@@ -55,13 +55,7 @@ from policyc.verifier.smt.solver_choice import Choice
 @helm_values_option
 @universe_option
 @pod_cidr_option
-@click.option(
-    "--fail-on",
-    type=click.Choice(FAIL_ON),
-    default="any",
-    show_default=True,
-    help="Exit with code 1 on this outcome.",
-)
+@fail_on_option
 @click.option(
     "--limit",
     type=click.IntRange(min=1),

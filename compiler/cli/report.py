@@ -18,6 +18,7 @@ from policyc.compiler.cli.sides import (
     SIDES,
     GivenSides,
     cluster_options,
+    fail_on_option,
     read_given_sides,
     show_sides,
 )
@@ -31,7 +32,6 @@ from policyc.compiler.cli.universe_options import (
 )
 from policyc.compiler.driver.check.input import read_to_check
 from policyc.compiler.driver.compare.diff import DiffOptions
-from policyc.compiler.driver.compare.fail_on import FAIL_ON
 from policyc.compiler.driver.compile.compile import Read
 from policyc.compiler.driver.prove.verify import intents_beside
 from policyc.compiler.driver.report.collect import (
@@ -84,13 +84,7 @@ class _Given:
 @helm_values_option
 @universe_option
 @pod_cidr_option
-@click.option(
-    "--fail-on",
-    type=click.Choice(FAIL_ON),
-    default="any",
-    show_default=True,
-    help="Exit with code 1 on this outcome.",
-)
+@fail_on_option
 @click.option(
     "--limit",
     type=click.IntRange(min=1),

@@ -11,6 +11,7 @@ import click
 from policyc.compiler.cli.inputs import show_findings
 from policyc.compiler.cli.settings import settings_in_use, show_other_configuration
 from policyc.compiler.cli.stderr_notes import say
+from policyc.compiler.driver.compare.fail_on import FAIL_ON
 from policyc.compiler.driver.compare.sides import (
     StagedChanges,
     both_findings,
@@ -33,6 +34,14 @@ WITHOUT_NEW = (
     "NEW may be left out after git:REV: the sides are then the `paths` of .policyc.yaml, by default the "
     "working directory, in that commit and now."
 )
+fail_on_option = click.option(
+    "--fail-on",
+    type=click.Choice(FAIL_ON),
+    default="any",
+    show_default=True,
+    help="Exit with code 1 on this outcome.",
+)
+"""--fail-on of a command that compares."""
 
 
 def cluster_options(command: Command) -> Command:

@@ -6,13 +6,17 @@ Root and BPF are needed. What is mounted and pinned goes away with the process t
 
 import ctypes
 import os
+import statistics
 import struct
+import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from policyc.backends.ebpf_c import clang
+from policyc.compiler.driver.compile.objects import datapath_files
 from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.libbpf import Object
 
@@ -63,6 +67,38 @@ def run(program: int, repeat: int = REPEAT) -> tuple[float, int]:
     began = time.perf_counter_ns()
     bpf_syscall.bpf(bpf_syscall.PROG_TEST_RUN, attr)
     return (time.perf_counter_ns() - began) / repeat, struct.unpack_from("=I", attr, 4)[0]
+
+
+def net_of_nothing(
+    loaded: Loaded, ways: Mapping[str, str], steps: int, rounds: int, repeat: int
+) -> dict[str, float]:
+    """Way -> ns of a step of its program, net of `b_none`: medians of rounds over all in turn."""
+    taken: dict[str, list[float]] = {name: [] for name in ("b_none", *ways.values())}
+    for _ in range(rounds):
+        for name, times in taken.items():
+            ns, hits = run(loaded.program(name), repeat)
+            if hits != steps:
+                raise SystemExit(f"{name} found {hits} of {steps}")
+            times.append(ns / steps)
+    nothing = statistics.median(taken["b_none"])
+    return {way: round(statistics.median(taken[name]) - nothing, 1) for way, name in ways.items()}
+
+
+def ranged(loaded: Loaded, mask: int, first: int) -> None:
+    """Set which flows of chosen_flows.h are chosen, and which are recorded next."""
+    bpf_syscall.map_update(loaded.maps["b_range"], bytes(4), struct.pack("=II", mask, first))
+
+
+def compiled(source: Path, *headers: Path) -> Path:
+    """The object of a benchmark's source, beside the datapath's sources and its own headers."""
+    work = Path(tempfile.mkdtemp(prefix="policyc-bench-"))
+    for name, data in datapath_files().items():
+        (work / name).write_bytes(data)
+    for each in (source, *headers):
+        (work / each.name).write_bytes(each.read_bytes())
+    command = [clang.find_tool("clang"), *clang.flags("."), "-c", source.name, "-o", "out.o"]
+    subprocess.run(command, cwd=work, check=True)
+    return work / "out.o"
 
 
 def pin_to_one_cpu() -> None:

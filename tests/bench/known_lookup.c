@@ -7,26 +7,12 @@
 #define B_FLOWS  131072
 #define B_SLOTS  (2 * B_FLOWS) /* at most half of them are used */
 #define B_PROBES 32
-#define B_STEPS  64
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, B_FLOWS);
-	__type(key, __u32);
-	__type(value, struct pc_tuple);
-} b_flows SEC(".maps");
-
-/* The number of flows, a power of two, and the first that b_fill records. */
-struct b_range {
-	__u32 mask, first;
+struct b_flow {
+	struct pc_tuple tuple;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct b_range);
-} b_range SEC(".maps");
+#include "chosen_flows.h"
 
 /* `version` is odd while a CPU gives the slot to another connection, and 0 until the first one. */
 struct b_slot {
@@ -47,51 +33,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct b_slot);
 } b_slots SEC(".maps");
-
-static __always_inline const struct pc_tuple *b_at(__u32 at)
-{
-	return bpf_map_lookup_elem(&b_flows, &at);
-}
-
-static __always_inline struct b_range *b_ranged(void)
-{
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&b_range, &zero);
-}
-
-/* Each program adds up what it found, so that no lookup is left out. */
-#define B_PROGRAM(name, step)                                                                      \
-	SEC("tc") int name(struct __sk_buff *skb)                                                  \
-	{                                                                                          \
-		const struct b_range *range = b_ranged();                                          \
-		const struct pc_tuple *tuple;                                                      \
-		__u32 found = 0;                                                                   \
-                                                                                                   \
-		(void)skb;                                                                         \
-		if (!range)                                                                        \
-			return 0;                                                                  \
-		_Pragma("clang loop unroll(disable)") for (int i = 0; i < B_STEPS; i++)            \
-		{                                                                                  \
-			tuple = b_at(bpf_get_prandom_u32() & range->mask);                         \
-			if (!tuple)                                                                \
-				return 0;                                                          \
-			found += step(tuple);                                                      \
-		}                                                                                  \
-		return found;                                                                      \
-	}
-
-static __always_inline __u32 b_read(const struct pc_tuple *tuple)
-{
-	return tuple->family != 0;
-}
-
-static __always_inline __u32 b_by_hash(const struct pc_tuple *tuple)
-{
-	struct pc_ct_at at = pc_ct_get(tuple, true);
-
-	return at.ct && at.ct->flow_id && at.ct->expires;
-}
 
 static __always_inline __u32 b_mixed(const __u64 *key, int words)
 {
@@ -147,11 +88,12 @@ static __always_inline struct b_slot *b_slot_of(const struct pc_tuple *tuple)
 }
 
 /* The version is compared after the entry was read. */
-static __always_inline __u32 b_by_slot(const struct pc_tuple *tuple)
+static __always_inline __u32 b_by_slot(struct __sk_buff *skb, const struct b_flow *flow)
 {
-	struct b_slot *slot = b_slot_of(tuple);
+	struct b_slot *slot = b_slot_of(&flow->tuple);
 	__u32 version, is_there;
 
+	(void)skb;
 	if (!slot)
 		return 0;
 	version = *(volatile __u32 *)&slot->version;
@@ -170,7 +112,7 @@ SEC("tc") int b_fill(struct __sk_buff *skb)
 {
 	struct pc_ct entry = {.flow_id = 1, .expires = 1};
 	struct b_range *range = b_ranged();
-	const struct pc_tuple *tuple;
+	const struct b_flow *flow;
 	struct pc_ct4_key key4;
 	struct pc_ct6_key key6;
 	struct b_slot *slot;
@@ -181,18 +123,18 @@ SEC("tc") int b_fill(struct __sk_buff *skb)
 		return 0;
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < B_STEPS; i++) {
-		tuple = b_at(range->first + i);
-		if (!tuple)
+		flow = b_at(range->first + i);
+		if (!flow)
 			break;
-		slot = b_slot_of(tuple);
+		slot = b_slot_of(&flow->tuple);
 		if (!slot)
 			continue;
-		if (tuple->family == PC_IPV4) {
-			pc_ct4_key_of(&key4, tuple);
+		if (flow->tuple.family == PC_IPV4) {
+			pc_ct4_key_of(&key4, &flow->tuple);
 			slot->key4 = key4;
 			bpf_map_update_elem(&pc_ct4, &key4, &entry, BPF_ANY);
 		} else {
-			pc_ct6_key_of(&key6, tuple);
+			pc_ct6_key_of(&key6, &flow->tuple);
 			slot->key6 = key6;
 			bpf_map_update_elem(&pc_ct6, &key6, &entry, BPF_ANY);
 		}

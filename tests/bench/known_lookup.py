@@ -9,23 +9,27 @@ that only chooses; medians of rounds over all ways in turn. Needs root, clang an
 import argparse
 import json
 import random
-import statistics
 import struct
-import subprocess
 import sys
-import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from bpf_time import Loaded, pin_to_one_cpu, private_bpffs, run
+from bpf_time import (
+    Loaded,
+    compiled,
+    net_of_nothing,
+    pin_to_one_cpu,
+    private_bpffs,
+    ranged,
+    run,
+)
 
-from policyc.backends.ebpf_c import clang
-from policyc.compiler.driver.compile.objects import datapath_files
 from policyc.runtime.kernel import bpf_syscall
 
 HERE = Path(__file__).parent
+SOURCE, HEADER = HERE / "known_lookup.c", HERE / "chosen_flows.h"
 STEPS = 64
 """B_STEPS."""
 FLOWS = {4: (1, 64, 1024, 8192, 32768, 131072), 6: (1, 64, 1024, 8192, 32768, 65536)}
@@ -45,7 +49,7 @@ def main(arguments: list[str]) -> int:
     found = {}
     for family, sizes in FLOWS.items():
         with private_bpffs() as bpffs, ExitStack() as held:
-            loaded = Loaded(compiled(), bpffs, held)
+            loaded = Loaded(compiled(SOURCE, HEADER), bpffs, held)
             found[f"IPv{family}"] = measured(loaded, family, sizes, asked.rounds)
     if asked.json:
         asked.json.write_text(json.dumps(found, indent=1) + "\n")
@@ -66,17 +70,7 @@ def measured(
             run(loaded.program("b_fill"), 1)
         filled = size
         ranged(loaded, size - 1, 0)
-        taken: dict[str, list[float]] = {name: [] for name in ("b_none", *WAYS.values())}
-        for _ in range(rounds):
-            for name, times in taken.items():
-                ns, hits = run(loaded.program(name), REPEAT)
-                if hits != STEPS:
-                    raise SystemExit(f"{name} found {hits} of {STEPS}")
-                times.append(ns / STEPS)
-        nothing = statistics.median(taken["b_none"])
-        found[str(size)] = {
-            way: round(statistics.median(taken[name]) - nothing, 1) for way, name in WAYS.items()
-        }
+        found[str(size)] = net_of_nothing(loaded, WAYS, STEPS, rounds, REPEAT)
         words = ", ".join(f"{way} {ns:.1f}" for way, ns in found[str(size)].items())
         print(f"IPv{family}, {size:>6} connections, ns: {words}", flush=True)
     return found
@@ -89,22 +83,6 @@ def flow(family: int, rng: random.Random) -> bytes:
     ends = [prefix + rng.randbytes(width - len(prefix)) for _ in range(2)]
     ports = rng.randrange(32768, 61000).to_bytes(2, "big"), (80).to_bytes(2, "big")
     return TUPLE.pack(*(each.ljust(16, b"\0") for each in ends), *ports, family, 6, 0)
-
-
-def compiled() -> Path:
-    """The object of known_lookup.c."""
-    work = Path(tempfile.mkdtemp(prefix="policyc-bench-"))
-    for name, data in datapath_files().items():
-        (work / name).write_bytes(data)
-    (work / "known_lookup.c").write_bytes((HERE / "known_lookup.c").read_bytes())
-    command = [clang.find_tool("clang"), *clang.flags("."), "-c", "known_lookup.c", "-o", "out.o"]
-    subprocess.run(command, cwd=work, check=True)
-    return work / "out.o"
-
-
-def ranged(loaded: Loaded, mask: int, first: int) -> None:
-    """Set which flows are chosen, and which are recorded next."""
-    bpf_syscall.map_update(loaded.maps["b_range"], bytes(4), struct.pack("=II", mask, first))
 
 
 if __name__ == "__main__":

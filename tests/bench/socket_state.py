@@ -17,7 +17,6 @@ import resource
 import socket
 import statistics
 import struct
-import subprocess
 import sys
 import tempfile
 import time
@@ -28,14 +27,21 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from bpf_time import Loaded, pin_to_one_cpu, private_bpffs, run
+from bpf_time import (
+    Loaded,
+    compiled,
+    net_of_nothing,
+    pin_to_one_cpu,
+    private_bpffs,
+    ranged,
+    run,
+)
 from tests.kernel_corpus.surroundings import own_network
 
-from policyc.backends.ebpf_c import clang
-from policyc.compiler.driver.compile.objects import datapath_files
 from policyc.runtime.kernel import bpf_syscall, rtnetlink
 
 HERE = Path(__file__).parent
+SOURCE, HEADER = HERE / "socket_state.c", HERE / "chosen_flows.h"
 STEPS = 64
 """B_STEPS."""
 FLOWS = (1, 64, 1024, 8192)
@@ -74,7 +80,9 @@ def main(arguments: list[str]) -> int:
             with private_bpffs() as bpffs, ExitStack() as held:
                 found[f"IPv{family}"] = measured(family, asked.flows, asked.rounds, bpffs, held)
         with private_bpffs() as bpffs, ExitStack() as held:
-            hook = hook_cost(Loaded(compiled(), bpffs, held), asked.cgroups, asked.rounds, held)
+            hook = hook_cost(
+                Loaded(compiled(SOURCE, HEADER), bpffs, held), asked.cgroups, asked.rounds, held
+            )
         print(f"a hook of the cgroup, ns a packet and direction: {hook:.1f}")
     if asked.json:
         found["hook of the cgroup"] = {"ns": round(hook, 1)}
@@ -86,7 +94,7 @@ def measured(
     family: int, sizes: list[int], rounds: int, bpffs: Path, held: ExitStack
 ) -> dict[str, dict[str, float]]:
     """Number of connections -> way -> ns of a lookup."""
-    loaded = Loaded(compiled(), bpffs, held)
+    loaded = Loaded(compiled(SOURCE, HEADER), bpffs, held)
     clients = list(islice(connections(family, held), max(sizes)))
     flows = loaded.maps["b_flows"]
     for at, client in enumerate(clients):
@@ -102,17 +110,7 @@ def measured(
     found: dict[str, dict[str, float]] = {}
     for size in sizes:
         ranged(loaded, size - 1, 0)
-        taken: dict[str, list[float]] = {name: [] for name in ("b_none", *WAYS.values())}
-        for _ in range(rounds):
-            for name, times in taken.items():
-                ns, hits = run(loaded.program(name), REPEAT)
-                if hits != STEPS:
-                    raise SystemExit(f"{name} found {hits} of {STEPS}")
-                times.append(ns / STEPS)
-        nothing = statistics.median(taken["b_none"])
-        found[str(size)] = {
-            way: round(statistics.median(taken[name]) - nothing, 1) for way, name in WAYS.items()
-        }
+        found[str(size)] = net_of_nothing(loaded, WAYS, STEPS, rounds, REPEAT)
         words = ", ".join(f"{way} {ns:.1f}" for way, ns in found[str(size)].items())
         print(f"IPv{family}, {size:>6} connections, ns: {words}", flush=True)
     return found
@@ -148,18 +146,6 @@ def hook_cost(loaded: Loaded, cgroups: Path, rounds: int, held: ExitStack) -> fl
     return (statistics.median(times[True]) - statistics.median(times[False])) / 2
 
 
-def compiled() -> Path:
-    """The object of socket_state.c."""
-    work = Path(tempfile.mkdtemp(prefix="policyc-bench-"))
-    for name, data in datapath_files().items():
-        (work / name).write_bytes(data)
-    source = (HERE / "socket_state.c").read_text()
-    (work / "socket_state.c").write_text(source)
-    command = [clang.find_tool("clang"), *clang.flags("."), "-c", "socket_state.c", "-o", "out.o"]
-    subprocess.run(command, cwd=work, check=True)
-    return work / "out.o"
-
-
 def connections(family: int, held: ExitStack) -> Iterator[socket.socket]:
     """Clients of connections over loopback, open as long as `held`."""
     kind = socket.AF_INET if family == 4 else socket.AF_INET6
@@ -182,11 +168,6 @@ def flow_of(family: int, client: socket.socket) -> bytes:
     sport, dport = (each[1].to_bytes(2, "big") for each in (there, here))
     at = saddr + daddr + sport + dport
     return FLOW.pack(saddr, daddr, sport, dport, family, socket.IPPROTO_TCP, 0, at, len(at))
-
-
-def ranged(loaded: Loaded, mask: int, first: int) -> None:
-    """Set which flows are chosen, and which are recorded next."""
-    bpf_syscall.map_update(loaded.maps["b_range"], bytes(4), struct.pack("=II", mask, first))
 
 
 if __name__ == "__main__":

@@ -20,9 +20,14 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from policyc.ir.bounds import RulePlace
-from policyc.ir.passes.cancel import is_unordered, may_overlap
+from policyc.ir.passes.cancel import is_unordered
 from policyc.ir.policy import NEVER, Action, Policy, PolicySet, Rule, Tier, TierMode
-from policyc.verifier.redundancy.inclusion import matches_may_meet, matches_within, selects_within
+from policyc.verifier.redundancy.inclusion import (
+    matches_may_meet,
+    matches_within,
+    may_meet,
+    selects_within,
+)
 
 
 @dataclass
@@ -100,7 +105,7 @@ class Covers:
             return False
         for other in self._later(place):
             theirs, each = self._policy(other), self._rule(other)
-            if other in gone or not (_may_meet(policy, theirs) and matches_may_meet(part, each)):
+            if other in gone or not (may_meet(policy, theirs) and matches_may_meet(part, each)):
                 continue
             if each.action is not part.action or _has_effect(each):
                 if all(self._is_decided_before(other, one, place) for one in self._parts(other)):
@@ -160,13 +165,6 @@ class Covers:
 def _applies_within(policy: Policy, other: Policy) -> bool:
     """Whether the other policy selects every end that this one selects, host interfaces included."""
     return policy.hosts in (NEVER, other.hosts) and selects_within(policy.subject, other.subject)
-
-
-def _may_meet(policy: Policy, other: Policy) -> bool:
-    """False: no end is selected by both."""
-    if policy.hosts != NEVER and other.hosts != NEVER:
-        return True
-    return may_overlap(policy.subject, other.subject)
 
 
 def _has_effect(rule: Rule) -> bool:

@@ -7,7 +7,7 @@ meet has nothing in common.
 
 from policyc.ir.passes.cancel import may_overlap
 from policyc.ir.peers import AddressPeer, AnyPeer, EndpointPeer, Peer, is_inside
-from policyc.ir.policy import AnyService, EveryPort, NamedPort, Ports, Rule
+from policyc.ir.policy import NEVER, AnyService, EveryPort, NamedPort, Policy, Ports, Rule
 from policyc.ir.selectors import (
     ALWAYS,
     AllOf,
@@ -35,6 +35,13 @@ def selects_within(narrow: EndpointSelector, wide: EndpointSelector) -> bool:
         and _labels_within(narrow.namespace_labels, wide.namespace_labels)
         and _condition_within(narrow.condition, wide.condition)
     )
+
+
+def may_meet(policy: Policy, other: Policy) -> bool:
+    """False: no end, pod or host interface, is selected by both."""
+    if policy.hosts != NEVER and other.hosts != NEVER:
+        return True
+    return may_overlap(policy.subject, other.subject)
 
 
 def _labels_within(narrow: LabelSelector, wide: LabelSelector) -> bool:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from policyc.ir.bounds import RulePlace
-from policyc.ir.passes.cancel import may_overlap
 from policyc.ir.peers import ANY_PEER, EndpointPeer, Network, NodePeer, Peer
 from policyc.ir.policy import (
     ALWAYS,
@@ -33,6 +32,7 @@ from policyc.verifier.diff.symbolic import (
     Group,
     end_queries,
 )
+from policyc.verifier.redundancy.inclusion import may_meet
 from policyc.verifier.smt.solvers import (
     Answer,
     Choice,
@@ -236,11 +236,7 @@ class Prover:
     def _near(self, policy: Policy) -> list[list[int]]:
         """Per tier the policies that can select an end that this one selects, in order."""
         return [
-            [
-                at
-                for at in self._in_namespace(number, policy)
-                if _may_meet(policy, tier.policies[at])
-            ]
+            [at for at in self._in_namespace(number, policy) if may_meet(policy, tier.policies[at])]
             for number, tier in enumerate(self.asked.policies.tiers)
         ]
 
@@ -324,13 +320,6 @@ def _with_mark(tier: Tier, at: int, place: RulePlace, index: int) -> Tier:
     )
     policies[at] = changed
     return replace(tier, policies=tuple(policies))
-
-
-def _may_meet(policy: Policy, other: Policy) -> bool:
-    """False: no end is selected by both."""
-    if policy.hosts != NEVER and other.hosts != NEVER:
-        return True
-    return may_overlap(policy.subject, other.subject)
 
 
 def _has_hosts(policies: PolicySet) -> bool:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a snapshot keeps of an object: only fields that policyc reads.
 
-Each kind names its fields, so that a field nobody thought of stays out. Of pods no environment, image,
+Each kind names its fields, so that a field that is not named stays out. Of pods no environment, image,
 argument or volume is kept, and of annotations only `policyc.dev/*`.
 """
 
